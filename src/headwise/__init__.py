@@ -1,0 +1,41 @@
+"""headwise: what is this transformer attending to, and may I believe it?
+
+    import headwise as hw
+    model = hw.load("demo")
+    trace = model.trace("The cat sat down.", "It purred.")
+    trace.attention("effective")
+
+Names are imported at their first use, so that `import headwise` and `headwise --help` cost nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headwise.models.load import load as load
+    from headwise.models.model import Model as Model
+    from headwise.models.saved import open_trace as open  # noqa: A004 - hw.open(path), as in gzip.open
+    from headwise.models.trace import Trace as Trace
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Model": ("headwise.models.model", "Model"),
+    "Trace": ("headwise.models.trace", "Trace"),
+    "load": ("headwise.models.load", "load"),
+    "open": ("headwise.models.saved", "open_trace"),
+}
+__all__ = ["Model", "Trace", "load", "open"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'headwise' has no attribute {name!r}")
+    module, attribute = _HOME[name]
+    return getattr(importlib.import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -1,0 +1,38 @@
+"""The command line: one file a verb. Heavy packages are imported inside the verbs, so `--help` answers at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from headwise.cli import inspect, list_
+from headwise.errors import HeadwiseError
+
+app = typer.Typer(
+    name="headwise",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="What is this transformer attending to, and may I believe it?\n\n"
+    'Start with: headwise inspect "The quick brown fox jumps over the lazy dog." --figure out.svg',
+)
+app.command("inspect", help=inspect.HELP)(inspect.inspect)
+app.command("list", help=list_.HELP)(list_.list_)
+
+
+def main() -> None:
+    """Run the command line: a user's mistake is one line on standard error and exit code 2, never a traceback."""
+    try:
+        app()
+    except HeadwiseError as error:
+        print(f"headwise: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader (`head`, a pager) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except KeyboardInterrupt:
+        print("headwise: stopped.", file=sys.stderr)
+        sys.exit(130)

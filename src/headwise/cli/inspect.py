@@ -1,0 +1,202 @@
+"""`headwise inspect`: one text, every head, and whether to believe it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headwise.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from headwise.models.trace import Trace
+
+HELP = """One text, or a pair, through a model: a table of its heads, and whether their weights can be believed.
+
+Columns: entropy of the rows in nats; mean attention to special tokens and to the previous, the same and the next token;
+the share of the map that lies in the null space and changes nothing; whether the weights are the only ones that give
+the head's output.
+
+  headwise inspect "The quick brown fox jumps over the lazy dog." --figure out.svg
+  headwise inspect "He went to the bank." "It was closed." --layer 3 --quantity effective
+  headwise inspect "Once upon a time" --model demo-llm --json -
+"""
+
+Text = Annotated[str, typer.Argument(help="The text; - reads it from standard input.", show_default=False)]
+Pair = Annotated[str | None, typer.Argument(help="A second text; the target for translation models.")]
+Model = Annotated[str, typer.Option(help="Hub id, folder, demo, demo-llm, demo-base or tiny:NAME.")]
+Task = Annotated[str | None, typer.Option(help="Load a head too: masked-lm, causal-lm, classification, translation.")]
+Quantity = Annotated[str, typer.Option(help="Which map the columns are about; see `headwise list quantities`.")]
+LayerOption = Annotated[int | None, typer.Option(help="Only this layer (from 0).")]
+HeadOption = Annotated[int | None, typer.Option(help="Only this head (from 0).")]
+Stack = Annotated[str | None, typer.Option(help="encoder, decoder or cross, for encoder–decoder models.")]
+Words = Annotated[bool, typer.Option("--words", help="Maps between words, not tokens, in the figure.")]
+Query = Annotated[int | None, typer.Option(help="The token whose intervals the figure shows.")]
+Truncate = Annotated[bool, typer.Option("--truncate", help="Cut a text that is too long for the model.")]
+Figure = Annotated[Path | None, typer.Option(help="Draw a head's maps: .svg, .png, .pdf or .html.")]
+Json = Annotated[str | None, typer.Option("--json", help="Write tokens and table as JSON; - for standard output.")]
+Csv = Annotated[Path | None, typer.Option("--csv", help="Write the table as CSV.")]
+Parquet = Annotated[Path | None, typer.Option("--parquet", help="Write the table as parquet.")]
+Save = Annotated[Path | None, typer.Option(help="Save the whole trace, for hw.open and `headwise view --from`.")]
+
+
+def inspect(
+    text: Text,
+    pair: Pair = None,
+    model: Model = "demo",
+    task: Task = None,
+    quantity: Quantity = "raw",
+    layer: LayerOption = None,
+    head: HeadOption = None,
+    stack: Stack = None,
+    words: Words = False,
+    query: Query = None,
+    truncate: Truncate = False,
+    figure: Figure = None,
+    json_: Json = None,
+    csv: Csv = None,
+    parquet: Parquet = None,
+    save: Save = None,
+) -> None:
+    for target in (figure, csv, parquet, save):
+        _check_target(target)
+    from headwise.models.load import load
+
+    trace = load(model, task=task).trace(read_text(text), pair, truncate=truncate)
+    table = _chosen(trace.heads(quantity, stack=stack), layer, head)
+    written = _write(trace, table, json_=json_, csv=csv, parquet=parquet, save=save)
+    if figure is not None:
+        written.append(_draw(trace, table, figure, words=words, query=query, stack=stack))
+    if json_ != "-":
+        _print(trace, table, quantity, stack)
+        for path in written:
+            print(f"wrote {path}", file=sys.stderr)
+
+
+def read_text(text: str) -> str:
+    """The argument, or standard input for `-`."""
+    if text != "-":
+        return text
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"Standard input must be UTF-8, but byte {error.start} is not; convert it first.") from None
+
+
+def _check_target(path: Path | None) -> None:
+    """Before the work, not after it."""
+    if path is not None and not path.parent.is_dir():
+        raise InputError(f"The folder of {path} must exist, but {path.parent} does not; make it first.")
+
+
+def _chosen(table: pl.DataFrame, layer: int | None, head: int | None) -> pl.DataFrame:
+    for name, wanted in (("layer", layer), ("head", head)):
+        if wanted is not None:
+            there = table[name].drop_nulls().unique().sort()
+            if wanted not in there:
+                raise InputError(f"A {name} of this model is one of {there.to_list()}, but {wanted} was asked for.")
+            table = table.filter(table[name] == wanted)
+    return table
+
+
+def _write(
+    trace: Trace, table: pl.DataFrame, *, json_: str | None, csv: Path | None, parquet: Path | None, save: Path | None
+) -> list[Path]:
+    written = []
+    if json_ is not None:
+        facts = {"model": trace.model_name, "proof_error": trace.proof_error, "tokens": trace.tokens,
+                 "heads": _plain(table)}  # fmt: skip
+        document = json.dumps(facts, ensure_ascii=False, indent=1, allow_nan=False)
+        if json_ == "-":
+            print(document)
+        else:
+            Path(json_).write_text(document + "\n", encoding="utf-8")
+            written.append(Path(json_))
+    if csv is not None:
+        table.write_csv(csv)
+    if parquet is not None:
+        table.write_parquet(parquet)
+    if save is not None:
+        trace.save(save)
+    return written + [path for path in (csv, parquet, save) if path is not None]
+
+
+def _plain(table: pl.DataFrame) -> list[dict[str, Any]]:
+    """Rows for JSON, which knows no NaN."""
+    return table.fill_nan(None).to_dicts()
+
+
+def _draw(trace: Trace, table: pl.DataFrame, path: Path, *, words: bool, query: int | None, stack: str | None) -> Path:
+    from headwise.plots.theme import save_chart
+
+    layer, head = telling_head(trace, table, stack)
+    return save_chart(trace.figure(layer, head, query=query, words=words, stack=stack), path)
+
+
+def telling_head(trace: Trace, table: pl.DataFrame, stack: str | None) -> tuple[int, int]:
+    """Among the heads of the table the one with most in the null space; where none has, where norms disagree most."""
+    import torch
+
+    if table["head"].null_count():
+        raise InputError(
+            "A figure shows one head, but a mixing quantity has none; choose raw, effective, null or norm."
+        )
+    places = table.select("layer", "head").rows()
+    if float(table["null_share"].max() or 0) > 1e-6:  # type: ignore[arg-type]
+        return places[int(table["null_share"].arg_max() or 0)]
+    index = {layer.index: row for row, layer in enumerate(trace.of(stack))}
+    raw, norm = trace.attention("raw", stack=stack), trace.attention("norm", stack=stack)
+    agree = [torch.corrcoef(torch.stack([m[index[la], he].flatten() for m in (raw, norm)]))[0, 1] for la, he in places]
+    return places[int(torch.stack(agree).nan_to_num(1.0).argmin())]
+
+
+def _print(trace: Trace, table: pl.DataFrame, quantity: str, stack: str | None) -> None:
+    from rich.console import Console
+    from rich.text import Text as RichText
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(RichText(" ".join(trace.queries(stack).tokens)))
+    console.print(_rich_table(table, f"{trace.model_name}: {quantity} attention, mean over rows"))
+    console.print(RichText(_verdict(trace, stack)))
+
+
+LABELS = {"name": "", "previous": "prev", "current": "same", "null_share": "null", "identifiable": "unique"}
+UNSHOWN = ("layer", "head", "rank", "null_dim", "simplex_dim")  # constant or told by the name; in the files
+
+
+def _rich_table(table: pl.DataFrame, title: str) -> Any:
+    from rich.table import Table
+
+    shown = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    columns = [name for name in table.columns if name not in UNSHOWN]
+    for name in columns:
+        shown.add_column(LABELS.get(name, name), justify="right", no_wrap=True)
+    for row in table.select(columns).iter_rows():
+        shown.add_row(*(_cell(value) for value in row))
+    return shown
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _verdict(trace: Trace, stack: str | None) -> str:
+    """Plain words on what the table allows one to say."""
+    facts = trace.nullspace(stack=stack)
+    proof = f"Captured numbers reproduce the model to {trace.proof_error:.0e} (relative)."
+    size = f"{facts.n} tokens, head size {facts.d_head}"
+    if bool(facts.identifiable.all()):
+        return f"{size}: the weights of every head are the only ones with its output. {proof}"
+    return (
+        f"Careful: {size}. More tokens than a head has dimensions means that other weights give the same output in "
+        f"{int((~facts.identifiable).sum())} of {facts.identifiable.numel()} heads, and on average "
+        f"{float(facts.null_share.mean()):.0%} of the squared weights change nothing. Read `--quantity effective` or "
+        f"`norm` beside raw, and do not show raw weights as an explanation. {proof}"
+    )

@@ -1,0 +1,61 @@
+"""`headwise list`: what there is, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from headwise.errors import UnknownNameError
+
+HELP = """What there is by name: quantities, models, families.
+
+`headwise list families` builds a tiny random member of every supported family, captures it and proves its numbers, so
+what it shows is what holds on this machine with this version of transformers."""
+
+What = Annotated[str, typer.Argument(help="quantities, models or families", show_default=False)]
+
+
+def list_(what: What) -> None:
+    kinds = {"quantities": _quantities, "models": _models, "families": _families}
+    if what not in kinds:
+        raise UnknownNameError(f"There is no list of {what!r}; there are {', '.join(kinds)}.")
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for line in kinds[what]():
+        console.print(line, soft_wrap=True)
+
+
+def _quantities() -> Iterator[str]:
+    from headwise.measures import ATTENTION, MIXING
+
+    for title, registry in (("attention [layer head query key]", ATTENTION), ("mixing [layer query key]", MIXING)):
+        yield f"[bold]{title.replace('[', chr(92) + '[')}[/]"
+        yield from (f"  {entry.name:<18} {entry.about}" for entry in registry.entries())
+
+
+def _models() -> Iterator[str]:
+    from headwise.models.packaged import PACKAGED
+
+    yield from (f"[bold]{name:<10}[/] {package.about} ({package.licence})" for name, package in PACKAGED.items())
+    yield "[bold]tiny:NAME[/]  a random model of any family in `headwise list families`"
+    yield "or a hub id, or a folder with config.json, a tokenizer and *.safetensors"
+
+
+def _families() -> Iterator[str]:
+    from headwise.models.load import load
+    from headwise.models.tiny import FAMILIES, REFUSED
+
+    yield "[bold]proved here: Σ_h α V W_O + b_O equals the model's own output (relative error)[/]"
+    for name, family in FAMILIES.items():
+        model = load(f"tiny:{name}")
+        residual = all(site.residual_of is not None for site in model.proof.sites)
+        notes = [family.note, "" if residual else "no residual norms"]
+        yield (
+            f"  {name:<12} {family.kind:<16} {', '.join(model.stacks):<24} {model.proof.projection_error:.0e}  "
+            f"{'; '.join(note for note in notes if note)}"
+        )
+    yield "[bold]refused[/]"
+    yield from (f"  {name:<12} {why}" for name, why in REFUSED.items())

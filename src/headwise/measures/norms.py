@@ -1,0 +1,122 @@
+r"""Weights times the vectors they carry: norm-based analysis (Kobayashi et al. 2020, 2021).
+
+With f_h(x_j) = (x_j W_V + b_V) W_O,h the vector that key j sends through head h, attention moves α_h,ij f_h(x_j):
+
+    norm               ‖α_h,ij f_h(x_j)‖ = α_h,ij ‖f_h(x_j)‖
+    norm-sum           ‖Σ_h α_h,ij f_h(x_j)‖
+    norm-residual      ‖Σ_h α_h,ij f_h(x_j) + [i = j] x_i‖, in units of the residual stream
+    norm-residual-ln   the same vectors after the norm that reads their sum, divided by that row's own σ_i
+
+None of them forms the n × n × d_model vectors. With G_j the head × head Gram matrix of f_1(x_j) … f_H(x_j), the squared
+norm of the sum is α_ijᵀ G_j α_ij. A norm layer is linear once σ_i is known, so centring and gains go into f before the
+Gram matrix is taken and 1/σ_i stays outside; only the diagonal needs the residual's vector.
+
+subtle: b_V is inside f, b_O is not (it comes from no token), and so is the bias of a norm.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headwise.errors import ModelError
+from headwise.measures import ATTENTION, MIXING
+from headwise.types import Layer, Norm, once_per_text
+
+
+@ATTENTION.add("norm", "the length of the vector each key sends: weight × ‖f(x)‖")
+def norm(layer: Layer) -> Float[Tensor, "batch head query key"]:
+    """α ‖f(x)‖."""
+    return layer.alpha * sent_norm(layer)[:, :, None, :]
+
+
+@MIXING.add("norm-sum", "the length of the vector each key sends through all heads together")
+def norm_sum(layer: Layer) -> Float[Tensor, "batch query key"]:
+    """‖Σ_h α_h f_h(x)‖."""
+    return quadratic_form(layer.alpha, sent_gram(layer))
+
+
+@MIXING.add("norm-residual", "norm-sum with the residual connection added on the diagonal")
+def norm_residual(layer: Layer) -> Float[Tensor, "batch query key"]:
+    """‖Σ_h α_h f_h(x_j) + [i = j] x_i‖."""
+    return _with_residual(layer, None)
+
+
+@MIXING.add("norm-residual-ln", "norm-residual after the norm layer that reads the sum")
+def norm_residual_ln(layer: Layer) -> Float[Tensor, "batch query key"]:
+    """norm-residual, each vector centred, scaled by the gains and divided by the row's σ."""
+    if layer.residual is not None and layer.circuit.outer is None:
+        raise ModelError(
+            "norm-residual-ln needs a norm layer that reads attention plus residual, but this model has none there "
+            "(its feed-forward block reads the sum as it is); use norm-residual."
+        )
+    return _with_residual(layer, layer.circuit.outer)
+
+
+@once_per_text
+def sent(layer: Layer) -> Float[Tensor, "batch head key d_model"]:
+    """f_h(x_j), the vector key j sends through head h at weight 1."""
+    return torch.einsum("bhkd,hde->bhke", layer.head_value, layer.circuit.w_o)
+
+
+@once_per_text
+def sent_gram(layer: Layer) -> Float[Tensor, "batch key head other"]:
+    """G_j, the inner products of f_1(x_j) … f_H(x_j)."""
+    return gram(sent(layer))
+
+
+@once_per_text
+def sent_norm(layer: Layer) -> Float[Tensor, "batch head key"]:
+    """‖f_h(x_j)‖."""
+    return sent_gram(layer).diagonal(dim1=-2, dim2=-1).clamp(min=0).sqrt().mT
+
+
+def gram(vectors: Float[Tensor, "batch head key d_model"]) -> Float[Tensor, "batch key head other"]:
+    by_key = vectors.transpose(1, 2)
+    return by_key @ by_key.mT
+
+
+def quadratic_form(
+    alpha: Float[Tensor, "batch head query key"], gram: Float[Tensor, "batch key head other"]
+) -> Float[Tensor, "batch query key"]:
+    """sqrt(αᵀ G_j α) for every pair."""
+    by_key = alpha.permute(0, 3, 1, 2).contiguous()  # batch key head query; the copy makes the product 3 × faster
+    squared = ((gram @ by_key) * by_key).sum(2)
+    return squared.clamp(min=0).sqrt().mT
+
+
+def _with_residual(layer: Layer, outer: Norm | None) -> Float[Tensor, "batch query key"]:
+    """The norms of all vectors that add up to the block's output, `outer` being the norm they pass, if any."""
+    _check_residual(layer)
+    assert layer.residual is not None
+    circuit = layer.circuit
+    inner_scale = 1.0 if circuit.inner is None else 1 / circuit.inner.sigma(layer.out)
+    branch = circuit.scale * (layer.out if circuit.inner is None else circuit.inner(layer.out))
+    outer_scale = 1.0 if outer is None else 1 / outer.sigma(layer.residual + branch)
+
+    vectors = _read(outer, circuit.scale * _read(circuit.inner, sent(layer)))
+    pairs = quadratic_form(layer.alpha, gram(vectors)) * inner_scale * outer_scale
+    rows = torch.arange(layer.alpha.shape[2], device=pairs.device)
+    keys = rows + layer.first_row
+    own = torch.einsum("bhq,bhqe->bqe", layer.alpha[:, :, rows, keys], vectors[:, :, keys])
+    pairs[:, rows, keys] = ((own * inner_scale + _read(outer, layer.residual)) * outer_scale).norm(dim=-1)
+    return pairs
+
+
+def _read(norm: Norm | None, x: Float[Tensor, "*any d_model"]) -> Float[Tensor, "*any d_model"]:
+    """The linear part of a norm, before it divides by σ."""
+    return x if norm is None else norm.centre(x) * norm.gain
+
+
+def _check_residual(layer: Layer) -> None:
+    if layer.stack == "cross":
+        raise ModelError(
+            "Norms with the residual need the query to be one of the keys, but cross-attention reads another text; "
+            "use norm-sum for the cross stack."
+        )
+    if layer.residual is None:
+        raise ModelError(
+            "Norms with the residual need a block that adds its attention to a residual before anything else reads it, "
+            "but this model adds attention and feed-forward in parallel; use norm-sum."
+        )

@@ -1,0 +1,225 @@
+r"""Which part of the attention reaches the output: effective attention and the null space (Brunner et al. 2020, §3).
+
+A head's output for a query with weights a (over the n keys it sees) is a T, T = V W_O. Any ã with ã T = 0 may be added
+to a and nothing changes: the weights have a part in the left null space LN(T), which does nothing, and a part
+orthogonal to it, the effective attention
+
+    a⊥ = a − Proj_LN(T) a = (a Q) Qᵀ,   Q an orthonormal basis of the columns of T.
+
+W_O,h has full row rank (checked, see `Circuit.reader`), so LN(T) = LN(V), and Q comes from the n × d_v values: with
+the Gram matrix G = VᵀV and any B for which Bᵀ G B = 1, Q = V B. G is small (d_v × d_v) and taken in float64.
+Under a causal or a window mask every query sees other keys: row i has its own G_i, a running sum over its keys.
+
+subtle: a⊥ is signed and its rows need not sum to 1. Never renormalise it.
+
+Rank: float32 noise makes V look full-rank, which would silently turn effective attention back into the raw one. A
+singular value counts where S > S_max · max(n, d_v) · eps(float32). A Cholesky factor certifies the usual case (all
+count) at a fraction of the cost of an eigen-decomposition, which decides the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headwise.measures import ATTENTION
+from headwise.types import Layer, once, once_per_text
+
+EPS = torch.finfo(torch.float32).eps
+CHUNK_BYTES = 2**26  # of float64 Gram matrices held at once under a row-wise mask
+
+
+@ATTENTION.add("effective", "the part of the weights that reaches the output; signed, rows need not sum to 1")
+def effective(layer: Layer) -> Float[Tensor, "batch head query key"]:
+    """a⊥, the least-norm weights that give the head's own output."""
+    return _decomposed(layer)[0]
+
+
+@ATTENTION.add("null", "the part of the weights that changes nothing: raw − effective")
+def null(layer: Layer) -> Float[Tensor, "batch head query key"]:
+    """a∥, the projection of the weights onto LN(T)."""
+    return layer.alpha - effective(layer)
+
+
+def rank(layer: Layer) -> Int[Tensor, "batch head query"]:
+    """rank(T) over the keys that each query sees."""
+    return _per_head(layer, _decomposed(layer)[1])
+
+
+@once
+def simplex_rank(layer: Layer) -> Int[Tensor, "batch head query"]:
+    """rank([T, 1]): with it, distributions with the same output have n − rank([T, 1]) free directions."""
+    values = seen_values(layer)
+    length = values.norm(dim=(-2, -1), keepdim=True) / layer.key_mask.sum(-1).sqrt()[:, None, None, None]
+    ones = layer.key_mask[:, None, :, None] * length.clamp(min=torch.finfo(values.dtype).tiny)
+    augmented = torch.cat([values, ones.to(values).expand(-1, values.shape[1], -1, -1)], dim=-1)
+    nothing = layer.alpha.new_zeros(len(values), values.shape[1], 0, *layer.alpha.shape[2:])
+    return _per_head(layer, project(nothing, augmented, layer.visible)[1])
+
+
+def keys_seen(layer: Layer) -> Int[Tensor, "batch query"]:
+    """How many keys each query sees."""
+    return layer.visible.sum(-1)
+
+
+@once_per_text
+def seen_values(layer: Layer) -> Float[Tensor, "batch kv_head key d_head"]:
+    """The value vectors as W_O reads them; grouped heads stay grouped unless their W_O differ in what they read."""
+    reader = layer.circuit.reader
+    return layer.value if reader is None else torch.einsum("bhkd,hdf->bhkf", layer.head_value, reader.to(layer.value))
+
+
+@once
+def _decomposed(layer: Layer) -> tuple[Float[Tensor, "batch head query key"], Int[Tensor, "batch kv_head query"]]:
+    values = seen_values(layer)
+    grouped = layer.alpha.unflatten(1, (values.shape[1], -1))
+    projected, ranks = project(grouped, values, layer.visible)
+    return projected.flatten(1, 2), ranks
+
+
+def _per_head(layer: Layer, ranks: Int[Tensor, "batch kv_head query"]) -> Int[Tensor, "batch head query"]:
+    return ranks.repeat_interleave(layer.alpha.shape[1] // ranks.shape[1], dim=1)
+
+
+def project(
+    alpha: Float[Tensor, "batch kv_head group query key"],
+    values: Float[Tensor, "batch kv_head key d_head"],
+    visible: Bool[Tensor, "batch query key"],
+) -> tuple[Float[Tensor, "batch kv_head group query key"], Int[Tensor, "batch kv_head query"]]:
+    """Project every row of `alpha` onto the columns of the values it sees; also the rank of those values."""
+    if bool((visible == visible[:, :1]).all()):
+        return _project_shared(alpha, values, visible[:, 0])
+    return _project_rowwise(alpha, values, visible)
+
+
+class Whitener(NamedTuple):
+    """B with Bᵀ G B = 1 on the range of G, and the rank of G."""
+
+    matrix: Float[Tensor, "*many d_head d_head"]
+    rank: Int[Tensor, "*many"]
+
+
+def _project_shared(
+    alpha: Float[Tensor, "batch kv_head group query key"],
+    values: Float[Tensor, "batch kv_head key d_head"],
+    seen: Bool[Tensor, "batch key"],
+) -> tuple[Float[Tensor, "batch kv_head group query key"], Int[Tensor, "batch kv_head query"]]:
+    """All queries see the same keys: one basis Q a head."""
+    exact = values.double() * seen[:, None, :, None]
+    count = seen.sum(-1)[:, None].expand(exact.shape[:2])
+    if exact.shape[2] <= exact.shape[3] and bool(_independent(exact, seen[:, None]).all()):
+        return alpha, count[:, :, None].expand(-1, -1, alpha.shape[3])
+    whitener = whiten(exact.mT @ exact, count)
+    basis = (exact @ whitener.matrix).to(alpha.dtype)[:, :, None]
+    projected = (alpha @ basis) @ basis.mT
+    whole = (whitener.rank == count)[:, :, None, None, None]
+    return torch.where(whole, alpha, projected), whitener.rank[:, :, None].expand(-1, -1, alpha.shape[3])
+
+
+def _project_rowwise(
+    alpha: Float[Tensor, "batch kv_head group query key"],
+    values: Float[Tensor, "batch kv_head key d_head"],
+    visible: Bool[Tensor, "batch query key"],
+) -> tuple[Float[Tensor, "batch kv_head group query key"], Int[Tensor, "batch kv_head query"]]:
+    """Every query sees its own keys: row i is o_i G_i⁺ V_iᵀ, and unchanged where it sees no more keys than the rank."""
+    exact = values.double()
+    result, ranks = torch.empty_like(alpha), visible.new_zeros((*values.shape[:2], visible.shape[1]), dtype=torch.long)
+    for rows, grams, counts in _row_grams(exact, visible):
+        whitener = whiten(grams, counts, independent=_independent_rows(exact, visible[:, rows]))
+        out = (alpha[:, :, :, rows].double() @ exact[:, :, None]).transpose(2, 3)  # batch kv_head query group d_head
+        weights = (out @ whitener.matrix @ whitener.matrix.mT).transpose(2, 3)
+        projected = (weights @ exact[:, :, None].mT) * visible[:, None, None, rows]
+        whole = (whitener.rank == counts)[:, :, None, :, None]
+        result[:, :, :, rows] = torch.where(whole, alpha[:, :, :, rows], projected.to(alpha.dtype))
+        ranks[:, :, rows] = whitener.rank
+    return result, ranks
+
+
+def _row_grams(
+    values: Float[Tensor, "batch kv_head key d_head"], visible: Bool[Tensor, "batch query key"]
+) -> Iterator[tuple[slice, Float[Tensor, "batch kv_head rows d_head d_head"], Int[Tensor, "batch kv_head rows"]]]:
+    """G_i = Σ v vᵀ over the keys of each row, a few rows at a time; along a causal mask each row adds one key."""
+    size = values.shape[0] * values.shape[1] * values.shape[3] ** 2 * 8
+    step = max(1, CHUNK_BYTES // size)
+    for start in range(0, visible.shape[1], step):
+        rows = slice(start, start + step)
+        seen = visible[:, rows].double()
+        first, change = seen[:, :1], seen.diff(dim=1)
+        outer_first = torch.einsum("bqk,bhkd,bhke->bhqde", first, values, values)
+        touched = change.abs().sum((0, 1)).nonzero()[:, 0]  # keys that come into or go out of sight in this chunk
+        near = values[:, :, touched]
+        outer = torch.einsum("bhkd,bhke->bhkde", near, near).flatten(-2)
+        steps = torch.einsum("bqk,bhkx->bhqx", change[:, :, touched], outer).unflatten(-1, values.shape[3:] * 2)
+        grams = torch.cat([outer_first, steps], dim=2).cumsum(2)
+        yield rows, grams, visible[:, rows].sum(-1)[:, None].expand(-1, values.shape[1], -1)
+
+
+def whiten(
+    gram: Float[Tensor, "*many d_head d_head"],
+    count: Int[Tensor, "*many"],
+    independent: Bool[Tensor, "*many"] | None = None,
+) -> Whitener:
+    """The whitener of each Gram matrix of `count` vectors; those of `independent` vectors are not looked at."""
+    size = gram.shape[-1]
+    tolerance = count.clamp(min=size).to(gram) * EPS
+    inverse, certain = _certify(gram, tolerance)
+    matrix = inverse.mT.clone()
+    found = torch.full(gram.shape[:-2], size, device=gram.device)
+    if independent is not None:
+        found = torch.where(independent, count, found)
+        certain = certain | independent
+    doubtful = ~certain
+    if bool(doubtful.any()):
+        matrix[doubtful], found[doubtful] = _whiten_by_eigenvalues(gram[doubtful], tolerance[doubtful])
+    return Whitener(matrix, found)
+
+
+def _certify(
+    gram: Float[Tensor, "*many size size"], tolerance: Float[Tensor, "*#many"]
+) -> tuple[Float[Tensor, "*many size size"], Bool[Tensor, "*many"]]:
+    """The inverse Cholesky factor, and whether it proves that every singular value is above the tolerance."""
+    factor, info = torch.linalg.cholesky_ex(gram)
+    unit = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device).expand_as(gram)
+    inverse = torch.linalg.solve_triangular(torch.where((info == 0)[..., None, None], factor, unit), unit, upper=False)
+    # λ_min ≥ 1 / ‖L⁻¹‖_F² and λ_max ≤ tr G, so this is enough:
+    largest = gram.diagonal(dim1=-2, dim2=-1).sum(-1)
+    return inverse, (info == 0) & (inverse.square().sum((-2, -1)) * largest * tolerance**2 < 1)
+
+
+def _whiten_by_eigenvalues(
+    gram: Float[Tensor, "many d_head d_head"], tolerance: Float[Tensor, " many"]
+) -> tuple[Float[Tensor, "many d_head d_head"], Int[Tensor, " many"]]:
+    values, vectors = torch.linalg.eigh(gram)
+    counts = (values > values[:, -1:].clamp(min=0) * tolerance[:, None] ** 2) & (values > 0)
+    scale = torch.where(counts, values.clamp(min=torch.finfo(values.dtype).tiny).rsqrt(), 0.0)
+    return vectors * scale[:, None, :], counts.sum(-1)
+
+
+def _independent(vectors: Float[Tensor, "*many key d_head"], seen: Bool[Tensor, "*#many key"]) -> Bool[Tensor, "*many"]:
+    """Certify that the seen vectors (no more than their dimension) are linearly independent."""
+    gram = vectors @ vectors.mT
+    size = gram.diagonal(dim1=-2, dim2=-1)
+    padding = torch.where(seen, 0.0, size.amax(-1, keepdim=True))
+    tolerance = torch.tensor(EPS * vectors.shape[-1], dtype=gram.dtype, device=gram.device)
+    return _certify(gram + torch.diag_embed(padding), tolerance)[1]
+
+
+def _independent_rows(
+    values: Float[Tensor, "batch kv_head key d_head"], visible: Bool[Tensor, "batch query key"]
+) -> Bool[Tensor, "batch kv_head query"]:
+    """Rows that see at most d_head keys and whose values are certified independent."""
+    few = (visible.sum(-1) <= values.shape[3]) & visible.any(-1)
+    independent = torch.zeros(values.shape[:2] + visible.shape[1:2], dtype=torch.bool, device=values.device)
+    if not bool(few.any()):
+        return independent
+    batch, query = few.nonzero(as_tuple=True)
+    seen = visible[batch, query]
+    keys = seen.double().topk(min(values.shape[3], seen.shape[1]), dim=-1, sorted=True).indices
+    chosen = values[batch[:, None], :, keys].transpose(1, 2)  # row kv_head key d_head
+    shown = seen.gather(1, keys)[:, None]
+    independent[batch, :, query] = _independent(chosen * shown[..., None], shown)
+    return independent

@@ -1,0 +1,226 @@
+"""Watch a model attend: one function in transformers' attention registry sees every attention call.
+
+It delegates to the model's own `eager_attention_forward`, so soft-caps, sinks, position biases and windows stay exact.
+A short text runs eager once and its weights are kept. A long one runs its forward pass on SDPA (or, where the model
+has none, eager in blocks), and the weights are made again in blocks of query rows while they are being read, so the
+peak is one block and never the n × n map.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import eager_mask
+from transformers.utils import logging as hf_logging
+
+from headwise.models.families import dispatching
+from headwise.types import Circuit, Layer
+
+NAME = "headwise"
+ROWS = 256  # query rows a block; texts up to this length are captured whole
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one attention call, with which any block of its rows can be computed again."""
+
+    module: nn.Module
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+    eager: Callable[..., tuple[Tensor, Tensor]]
+    options: Mapping[str, Any]
+
+    @property
+    def length(self) -> int:
+        return self.query.shape[2]
+
+    def rows(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """The model's own eager attention for queries start … stop: (output [batch query head d_head], weights)."""
+        options = {name: self._cut(option, start, stop) for name, option in self.options.items()}
+        mask = self._cut(self.mask, start, stop)
+        return self.eager(self.module, self.query[:, :, start:stop], self.key, self.value, mask, **options)
+
+    def _cut(self, option: Any, start: int, stop: int) -> Any:
+        """Masks and position biases have a query axis of their own; everything else is left alone."""
+        has_rows = isinstance(option, Tensor) and option.ndim == 4 and option.shape[2] == self.length > 1
+        return option[:, :, start:stop] if has_rows else option
+
+    def output(self, *, sdpa: bool) -> Tensor:
+        """The attention output of a text too long for its map to be kept."""
+        if sdpa:
+            # Our masks are explicit (never skipped for causal attention), so no mask means every key is seen.
+            options = {"is_causal": False, **self.options}
+            return sdpa_attention_forward(self.module, self.query, self.key, self.value, self.mask, **options)[0]
+        blocks = [self.rows(start, start + ROWS)[0] for start in range(0, self.length, ROWS)]
+        return torch.cat(blocks, dim=1)
+
+    def visible(self, key_mask: Tensor) -> Tensor:
+        """Which keys each query may see: [batch query key]."""
+        if self.mask is None:
+            return key_mask[:, None, :].expand(-1, self.length, -1)
+        floor = torch.finfo(self.mask.dtype).min / 2
+        return (self.mask[:, 0] > floor) & key_mask[:, None, :]
+
+
+@dataclass(frozen=True)
+class Site:
+    """One attention call of a forward pass: where it stands and what surrounds it, as models/proof.py found it."""
+
+    stack: str
+    index: int
+    module: nn.Module
+    projection: nn.Module
+    residual_of: nn.Module | None  # the module whose input is the residual that attention is added to
+    circuit: Circuit
+
+
+Visitor = Callable[[Layer], None]
+
+
+@dataclass
+class Recorder:
+    """Follows one forward pass: pairs every call with its site and hands on the layer once its output is known."""
+
+    sites: Sequence[Site]
+    masks: Mapping[str, Tensor]  # "source" and "target": [batch token]
+    visit: Visitor
+    wanted: Callable[[Site], bool]
+    sdpa: bool
+    rows: int = ROWS
+    done: int = 0
+    pending: tuple[Call, Tensor | None] | None = None
+    residuals: dict[nn.Module, Tensor] = field(default_factory=dict)
+
+    def attend(self, call: Call) -> tuple[Tensor, Tensor | None]:
+        if call.length <= self.rows or self.rows == 0:
+            out, alpha = call.rows(0, call.length)
+        else:
+            out, alpha = call.output(sdpa=self.sdpa), None
+        self.pending = (call, alpha)
+        return out, alpha
+
+    def finish(self, out: Tensor) -> None:
+        """The projection has run: emit the layer, whole or in blocks."""
+        assert self.pending is not None
+        site, (call, alpha) = self.sites[self.done], self.pending
+        self.done, self.pending = self.done + 1, None
+        if not self.wanted(site):
+            return
+        whole = self._layer(site, call, alpha, out)
+        if alpha is not None:
+            self.visit(whole)
+            return
+        for start in range(0, call.length, self.rows):
+            self.visit(cut(whole, start, start + self.rows, at_least_float(call.rows(start, start + self.rows)[1])))
+
+    def _layer(self, site: Site, call: Call, alpha: Tensor | None, out: Tensor) -> Layer:
+        query_mask = self.masks["source" if site.stack in ("self", "encoder") else "target"]
+        key_mask = self.masks["target" if site.stack == "decoder" else "source"]
+        value = at_least_float(call.value)
+        if not bool(key_mask.all()):
+            value = value * key_mask[:, None, :, None]
+        residual = self.residuals.get(site.residual_of) if site.residual_of is not None else None
+        return Layer(
+            stack=site.stack, index=site.index, first_row=0, value=value, circuit=site.circuit,
+            alpha=torch.empty(0) if alpha is None else at_least_float(alpha),
+            visible=call.visible(key_mask), query_mask=query_mask, key_mask=key_mask,
+            out=at_least_float(out), residual=None if residual is None else at_least_float(residual),
+        )  # fmt: skip
+
+
+def cut(layer: Layer, start: int, stop: int, alpha: Tensor) -> Layer:
+    """The query rows start … stop of a layer, with their weights."""
+    rows = slice(start, stop)
+    residual = None if layer.residual is None else layer.residual[:, rows]
+    return replace(layer, first_row=start, alpha=alpha, memo={}, visible=layer.visible[:, rows], residual=residual,
+                   query_mask=layer.query_mask[:, rows], out=layer.out[:, rows])  # fmt: skip
+
+
+def at_least_float(x: Tensor) -> Tensor:
+    """Half precision is widened; float32 and float64 stay as they are."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+_watching: ContextVar[Callable[[Call], tuple[Tensor, Tensor | None]] | None] = ContextVar("watching", default=None)
+
+
+def attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any):
+    """The function behind `attn_implementation="headwise"`: the model's own eager attention, watched."""
+    eager = options.pop("eager", None) or sys.modules[type(module).__module__].eager_attention_forward
+    call = Call(module, query, key, value, mask, eager, options)
+    watch = _watching.get()
+    return call.rows(0, call.length) if watch is None else watch(call)
+
+
+AttentionInterface.register(NAME, attention)
+AttentionMaskInterface.register(NAME, eager_mask)  # subtle: without this the mask is silently None
+
+
+@contextmanager
+def watching(model: PreTrainedModel, watch: Callable[[Call], tuple[Tensor, Tensor | None]]) -> Iterator[None]:
+    """Route every attention call of `model` through `watch`; the model is as before afterwards."""
+    before = model.config._attn_implementation
+    token = _watching.set(watch)
+    with dispatching(model, attention):
+        with quiet():
+            model.set_attn_implementation(NAME)
+        try:
+            yield
+        finally:
+            _watching.reset(token)
+            with quiet():
+                model.set_attn_implementation(before or "eager")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence transformers' log and bars: what it would say about attention is checked and said by the proof."""
+    logger = logging.getLogger("transformers")
+    level, bars = logger.level, hf_logging.is_progress_bar_enabled()
+    logger.setLevel(logging.ERROR)
+    hf_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        if bars:
+            hf_logging.enable_progress_bar()
+
+
+@contextmanager
+def recording(model: PreTrainedModel, recorder: Recorder) -> Iterator[None]:
+    """`watching`, with the hooks that tell the recorder each residual and each projection's output."""
+
+    def note_residual(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        residual = first_tensor(args, kwargs)
+        if residual is not None:
+            recorder.residuals[module] = residual
+
+    def note_output(_module: nn.Module, _args: tuple[Any, ...], out: Any) -> None:
+        recorder.finish(out)
+
+    with ExitStack() as stack:
+        for module in {site.residual_of for site in recorder.sites if site.residual_of is not None}:
+            stack.callback(module.register_forward_pre_hook(note_residual, with_kwargs=True).remove)
+        for module in {site.projection for site in recorder.sites}:
+            stack.callback(module.register_forward_hook(note_output).remove)
+        stack.enter_context(watching(model, recorder.attend))
+        yield
+
+
+def first_tensor(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor | None:
+    """The tensor a module is mainly called with."""
+    main = args[0] if args else kwargs.get("hidden_states")
+    return main if isinstance(main, Tensor) else None

@@ -1,0 +1,49 @@
+"""One row a head: how broad it is, where its attention goes, and whether its weights can be believed."""
+
+from __future__ import annotations
+
+import polars as pl
+import torch
+from torch import Tensor
+
+from headwise.measures import rows
+from headwise.models.trace import Trace
+
+DISTRIBUTIONS = ("raw", "raw-mean")  # the quantities whose rows are probabilities
+
+
+def head_table(trace: Trace, quantity: str = "raw", *, stack: str | None = None) -> pl.DataFrame:
+    """Per layer and head: entropy in nats, mean attention to special tokens and neighbours, null-space facts.
+
+    `special`, `first`, `previous`, `current` and `next` are in the unit of the quantity (for raw, probability); entropy
+    is there for distributions only. Mixing quantities have one row a layer and no null-space columns.
+    """
+    maps = trace.quantity(quantity, stack=stack)
+    layers = [layer.index for layer in trace.of(stack)]
+    heads = range(maps.shape[1])
+    where = [(layer, head) for layer in layers for head in heads]
+    merged = maps.shape[1] == 1 != trace.of(stack)[0].alpha.shape[1]
+    table = {
+        "layer": [layer for layer, _ in where],
+        "head": [None if merged else head for _, head in where],
+        "name": [f"L{layer}" if merged else f"L{layer}.H{head}" for layer, head in where],
+        **{name: column.flatten().tolist() for name, column in _columns(trace, maps, quantity, stack).items()},
+    }
+    if not merged:
+        facts = trace.nullspace(stack=stack)
+        for name in ("rank", "null_dim", "simplex_dim", "pearson", "null_share", "identifiable"):
+            table[name] = getattr(facts, name).flatten().tolist()
+    return pl.DataFrame(table, schema_overrides={"head": pl.Int64})
+
+
+def _columns(trace: Trace, maps: Tensor, quantity: str, stack: str | None) -> dict[str, Tensor]:
+    keys = trace.keys(stack)
+    special = torch.tensor(keys.special).expand(len(maps), -1)
+    first = torch.arange(len(keys)).expand(len(maps), -1) == 0
+    counted = torch.ones(len(maps), maps.shape[2], dtype=torch.bool)
+    columns = {"entropy": rows.entropy(maps)} if quantity in DISTRIBUTIONS else {}
+    columns |= {"special": rows.mass(maps, special), "first": rows.mass(maps, first)}
+    if stack != "cross":
+        offsets = {"previous": -1, "current": 0, "next": 1}
+        columns |= {name: rows.at_offset(maps, offset) for name, offset in offsets.items()}
+    return {name: rows.mean_rows(column, counted) for name, column in columns.items()}

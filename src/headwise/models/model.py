@@ -1,0 +1,233 @@
+"""A loaded model: reads texts, runs them, and hands every attention layer to whoever asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from headwise.errors import InputError, ModelError
+from headwise.models.capture import ROWS, Recorder, Site, Visitor, recording
+from headwise.models.proof import Proof
+from headwise.models.trace import Trace
+from headwise.text.tokens import encode
+from headwise.types import Batch, Encoding, Layer
+
+MAP_BYTES = 4 * 2**30  # the most that the stored maps of one trace may take
+
+
+@dataclass(frozen=True)
+class Model:
+    """A Hugging Face model with its tokenizer, every attention call of which is known and proved.
+
+    `stacks` names its kinds of attention: ("self",), or ("encoder", "decoder", "cross").
+    """
+
+    name: str
+    hf: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    proof: Proof
+    revision: str | None = None
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{stack} {self.layers(stack)} × {self.heads(stack)}" for stack in self.stacks)
+        return f"<headwise.Model {self.name}: {sizes} heads, proof error {self.proof.projection_error:.0e}>"
+
+    @cached_property
+    def stacks(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(site.stack for site in self.proof.sites))
+
+    def layers(self, stack: str | None = None) -> int:
+        return len(self.sites(stack))
+
+    def heads(self, stack: str | None = None) -> int:
+        return self.sites(stack)[0].circuit.w_o.shape[0]
+
+    def head_size(self, stack: str | None = None) -> int:
+        return self.sites(stack)[0].circuit.w_o.shape[1]
+
+    def sites(self, stack: str | None = None) -> tuple[Site, ...]:
+        """The attention calls of one stack (the first one where none is named)."""
+        stack = stack or self.stacks[0]
+        if stack not in self.stacks:
+            raise InputError(f"There is no stack {stack!r} in {self.name}; there are {', '.join(self.stacks)}.")
+        return tuple(site for site in self.proof.sites if site.stack == stack)
+
+    @property
+    def is_encoder_decoder(self) -> bool:
+        return bool(self.hf.config.is_encoder_decoder)
+
+    @cached_property
+    def limit(self) -> int | None:
+        """The most tokens the model can read; None where its positions know no limit."""
+        positions = getattr(self.hf.config, "max_position_embeddings", None)
+        if positions is None:
+            positions = getattr(self.hf.config, "n_positions", None)
+        if positions is None:
+            return None
+        # subtle: RoBERTa-like models count positions from padding_idx + 1, and so lose as many.
+        tables = (m for m in self.hf.modules() if isinstance(m, torch.nn.Embedding))
+        padded = [m.padding_idx for m in tables if m.num_embeddings == positions and m.padding_idx is not None]
+        return positions - (padded[0] + 1 if padded else 0)
+
+    def encode(self, text: str, pair: str | None = None, *, truncate: bool = False) -> Encoding:
+        """The tokens of a text or a pair; for an encoder–decoder the source alone."""
+        return encode(self.tokenizer, text, pair, limit=self.limit, truncate=truncate)
+
+    def encode_target(self, text: str, *, truncate: bool = False) -> Encoding:
+        """The tokens that the decoder reads for a target text: its own start token, then all but the last."""
+        target = encode(self.tokenizer, text, limit=self.limit, truncate=truncate, as_target=True)
+        config = self.hf.config
+        start = next(
+            i for i in (config.decoder_start_token_id, config.bos_token_id, config.pad_token_id, 0) if i is not None
+        )
+        token = str(self.tokenizer.convert_ids_to_tokens(start))
+        shift = max(target.unit[:-1], default=-1) + 1
+        return Encoding(
+            tokens=(token, *target.tokens[:-1]), ids=(start, *target.ids[:-1]), special=(True, *target.special[:-1]),
+            segment=(0, *target.segment[:-1]), offsets=((0, 0), *target.offsets[:-1]),
+            unit=(0, *(u + 1 for u in target.unit[:-1])), words=(token, *target.words[:shift]),
+        )  # fmt: skip
+
+    def batch(self, texts: Sequence[Encoding], targets: Sequence[Encoding] = ()) -> Batch:
+        """Pad the texts on the right, whatever side the tokenizer prefers; positions are the same either way."""
+        inputs = {"input_ids": self._padded([t.ids for t in texts], self._pad_id)}
+        inputs["attention_mask"] = self._padded([[1] * len(t) for t in texts], 0)
+        if "token_type_ids" in self.tokenizer.model_input_names:
+            inputs["token_type_ids"] = self._padded([t.segment for t in texts], 0)
+        if targets:
+            inputs["decoder_input_ids"] = self._padded([t.ids for t in targets], self._pad_id)
+            inputs["decoder_attention_mask"] = self._padded([[1] * len(t) for t in targets], 0)
+        return Batch(tuple(texts), tuple(targets), inputs)
+
+    @property
+    def _pad_id(self) -> int:
+        pad = self.tokenizer.pad_token_id
+        return pad if isinstance(pad, int) else 0
+
+    def _padded(self, rows: Sequence[Sequence[int]], fill: int) -> Tensor:
+        width = max(len(row) for row in rows)
+        return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows], device=self.hf.device)
+
+    def run(
+        self,
+        batch: Batch,
+        visit: Visitor,
+        *,
+        wanted: Callable[[Site], bool] = lambda _: True,
+        rows: int = ROWS,
+        **options: Any,
+    ) -> Any:
+        """One forward pass over `batch`; `visit` gets every wanted layer as it is computed, in order.
+
+        A text of more than `rows` tokens comes in blocks of that many query rows, each a `Layer` of its own with
+        `first_row` set; nothing n × n is ever held. Returns the model's own output.
+        """
+        masks = {"source": batch.mask}
+        if batch.targets:
+            masks["target"] = batch.target_mask
+        recorder = Recorder(self.proof.sites, masks, visit, wanted, sdpa=bool(self.hf._supports_sdpa), rows=rows)
+        if self.hf.config.model_type != "mpnet":
+            options.setdefault("use_cache", False)
+        with recording(self.hf, recorder):
+            return self.hf(**batch.inputs, **options)
+
+    def trace(
+        self, text: str, pair: str | None = None, *, truncate: bool = False, layers: Sequence[int] | None = None
+    ) -> Trace:
+        """Everything about one text (or a pair of texts; for an encoder–decoder, source and target).
+
+        `layers` keeps only those layers, for texts whose maps would not fit in memory otherwise.
+        """
+        return self.traces([text], None if pair is None else [pair], truncate=truncate, layers=layers)[0]
+
+    def traces(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str | None] | None = None,
+        *,
+        truncate: bool = False,
+        layers: Sequence[int] | None = None,
+    ) -> list[Trace]:
+        """`trace` of several texts."""
+        pairs = pairs or [None] * len(texts)
+        if len(pairs) != len(texts):
+            raise InputError(f"There must be one pair a text, but there are {len(texts)} texts and {len(pairs)} pairs.")
+        return [self._trace(text, pair, truncate, layers) for text, pair in zip(texts, pairs, strict=True)]
+
+    def _trace(self, text: str, pair: str | None, truncate: bool, layers: Sequence[int] | None) -> Trace:
+        if self.is_encoder_decoder:
+            source, targets = self.encode(text, truncate=truncate), [self._target(text, pair, truncate)]
+        else:
+            source, targets = self.encode(text, pair, truncate=truncate), []
+        self._check_layers(layers)
+        self._check_memory(len(source), layers)
+        batch, found = self.batch([source], targets), []
+        with torch.no_grad():
+            output = self.run(
+                batch, found.append, rows=0, output_hidden_states=True,
+                wanted=lambda site: layers is None or site.index in layers,
+            )  # fmt: skip
+        return Trace(
+            model_name=self.name,
+            text=source,
+            target=targets[0] if targets else None,
+            layers=tuple(found),
+            hidden=hidden_states(output),
+            revision=self.revision,
+            proof_error=self.proof.projection_error,
+        )
+
+    def _target(self, text: str, pair: str | None, truncate: bool) -> Encoding:
+        if pair is not None:
+            return self.encode_target(pair, truncate=truncate)
+        if not self.hf.can_generate():
+            raise InputError(
+                f"{self.name} reads a source and a target, but only one text was given; pass the target as the pair, "
+                "or load the model with task='translation' to have it written."
+            )
+        coded = self.tokenizer(text, return_tensors="pt", truncation=truncate, max_length=self.limit).to(self.hf.device)
+        with torch.no_grad():
+            ids = self.hf.generate(  # type: ignore[operator] - a mixin that pyright takes for a tensor
+                **coded, max_new_tokens=min(128, self.limit or 128), num_beams=1, do_sample=False
+            )
+        written = str(self.tokenizer.decode(ids[0], skip_special_tokens=True))
+        if not written.strip():
+            raise InputError(f"{self.name} wrote an empty translation; pass the target as the pair.")
+        return self.encode_target(written, truncate=truncate)
+
+    def _check_layers(self, layers: Sequence[int] | None) -> None:
+        for layer in layers or ():
+            if not 0 <= layer < self.layers():
+                raise InputError(f"Layers of {self.name} go from 0 to {self.layers() - 1}, but {layer} was asked for.")
+
+    def _check_memory(self, tokens: int, layers: Sequence[int] | None) -> None:
+        kept = len(layers) if layers is not None else self.layers()
+        need = 4 * kept * self.heads() * tokens**2
+        if need > MAP_BYTES:
+            raise InputError(
+                f"The maps of a trace may take {MAP_BYTES / 2**30:.0f} GiB, but {tokens} tokens × {kept} layers would "
+                f"take {need / 2**30:.1f}; pass layers=[…] for some of them, or stream the text with model.run."
+            )
+
+
+def hidden_states(output: Any) -> dict[str, Tensor]:
+    """x and e^1 … e^L of one text, [layer token d_model] a stack; the first is the output of the embedding module."""
+    names = {"self": "hidden_states", "encoder": "encoder_hidden_states", "decoder": "decoder_hidden_states"}
+    states = {stack: getattr(output, name, None) for stack, name in names.items()}
+    return {stack: torch.cat(list(state)) for stack, state in states.items() if state is not None}
+
+
+def refuse_task(model: Model, needed: Sequence[str], what: str) -> ModelError:
+    """The error for a study that needs another kind of model."""
+    return ModelError(
+        f"{what} needs a model loaded with task {' or '.join(needed)}, but {model.name} has no such head."
+    )
+
+
+__all__ = ["Layer", "Model"]

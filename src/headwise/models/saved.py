@@ -1,0 +1,101 @@
+"""A trace in one safetensors file: tensors as they are, everything else as JSON in the file's own metadata."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from headwise.errors import InputError
+from headwise.models.trace import Trace
+from headwise.types import Circuit, Encoding, Layer, Norm
+
+FORMAT = "headwise-trace-1"
+LAYER_TENSORS = ("alpha", "value", "visible", "query_mask", "key_mask", "out", "residual")
+
+
+def save_trace(trace: Trace, path: Path) -> Path:
+    """Write `trace` to `path`; the file is whole or not there."""
+    tensors = {f"hidden.{stack}": states for stack, states in trace.hidden.items()}
+    for number, layer in enumerate(trace.layers):
+        tensors |= {f"{number}.{name}": tensor for name, tensor in _layer_tensors(layer).items()}
+    facts = {
+        "model_name": trace.model_name, "revision": trace.revision, "proof_error": trace.proof_error,
+        "text": asdict(trace.text), "target": None if trace.target is None else asdict(trace.target),
+        "layers": [_layer_facts(layer) for layer in trace.layers],
+    }  # fmt: skip
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    os.close(handle)
+    try:
+        contents = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+        save_file(contents, temporary, metadata={"format": FORMAT, "facts": json.dumps(facts)})
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def open_trace(path: str | Path) -> Trace:
+    """The trace that `save_trace` wrote."""
+    if not Path(path).is_file():
+        raise InputError(f"A saved trace must be a file, but {path} is none; write one with trace.save(path).")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except SafetensorError as error:
+        raise InputError(f"{path} is not a whole safetensors file ({error}); save the trace again.") from None
+    if metadata.get("format") != FORMAT:
+        raise InputError(f"{path} must be a trace saved by headwise, but it is another kind of file.")
+    facts = json.loads(metadata["facts"])
+    return Trace(
+        model_name=facts["model_name"],
+        text=_encoding(facts["text"]),
+        target=None if facts["target"] is None else _encoding(facts["target"]),
+        layers=tuple(_layer(number, fact, tensors) for number, fact in enumerate(facts["layers"])),
+        hidden={name.removeprefix("hidden."): t for name, t in tensors.items() if name.startswith("hidden.")},
+        revision=facts["revision"],
+        proof_error=facts["proof_error"],
+    )
+
+
+def _layer_tensors(layer: Layer) -> dict[str, Tensor]:
+    named = {name: getattr(layer, name) for name in LAYER_TENSORS}
+    circuit = layer.circuit
+    named |= {"w_o": circuit.w_o, "b_o": circuit.b_o}
+    for place in ("inner", "outer"):
+        norm: Norm | None = getattr(circuit, place)
+        named |= {} if norm is None else {f"{place}.gain": norm.gain, f"{place}.bias": norm.bias}
+    return {name: tensor for name, tensor in named.items() if tensor is not None}
+
+
+def _layer_facts(layer: Layer) -> dict[str, Any]:
+    circuit = layer.circuit
+    norms = {place: getattr(circuit, place) for place in ("inner", "outer")}
+    described = {place: None if n is None else {"eps": n.eps, "centred": n.centred} for place, n in norms.items()}
+    return {"stack": layer.stack, "index": layer.index, "scale": circuit.scale, **described}
+
+
+def _layer(number: int, fact: dict[str, Any], tensors: dict[str, Tensor]) -> Layer:
+    prefix = f"{number}."
+    own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    norms = {
+        place: None if fact[place] is None else Norm(own[f"{place}.gain"], own[f"{place}.bias"], **fact[place])
+        for place in ("inner", "outer")
+    }
+    circuit = Circuit(own["w_o"], own["b_o"], scale=fact["scale"], **norms)
+    parts = {name: own.get(name) for name in LAYER_TENSORS}
+    return Layer(stack=fact["stack"], index=fact["index"], first_row=0, circuit=circuit, **parts)  # type: ignore[arg-type]
+
+
+def _encoding(fact: dict[str, Any]) -> Encoding:
+    fact = {name: tuple(value) for name, value in fact.items()}
+    return Encoding(**{**fact, "offsets": tuple((a, b) for a, b in fact["offsets"])})

@@ -1,0 +1,257 @@
+"""Everything about one text: its tokens, its attention layers, and each quantity by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headwise.errors import InputError
+from headwise.measures import ATTENTION, MIXING, agreement, nullspace, simplex
+from headwise.types import Encoding, Layer
+
+
+@dataclass(frozen=True)
+class NullSpace:
+    """What the null space does to each head's map; every tensor is [layer head].
+
+    `rank`, `null_dim` and `simplex_dim` are those of the query that sees most keys (under a causal mask the last one).
+    """
+
+    n: int  # keys that this query sees
+    d_head: int
+    tolerance: float  # a singular value counts above this share of the largest one
+    rank: Int[Tensor, "layer head"]  # rank(T)
+    null_dim: Int[Tensor, "layer head"]  # dim LN(T): free directions of the weights
+    simplex_dim: Int[Tensor, "layer head"]  # dim LN([T, 1]): free directions of distributions
+    pearson: Float[Tensor, "layer head"]  # correlation of raw and effective attention
+    null_share: Float[Tensor, "layer head"]  # ‖null‖² / ‖raw‖²
+    identifiable: Bool[Tensor, "layer head"]  # no other distribution gives any row's output
+    identifiable_rows: Float[Tensor, "layer head"]  # share of rows of which this is true
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another attention with the same head output."""
+
+    alpha: Float[Tensor, "query key"]
+    js: Float[Tensor, " query"]  # Jensen-Shannon divergence from the original, nats
+    change: float  # ‖new output − output‖ / ‖output‖ of the head, largest over rows
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One text through one model. `layers` are whole, unpadded and of batch size 1."""
+
+    model_name: str
+    text: Encoding
+    target: Encoding | None
+    layers: tuple[Layer, ...]
+    hidden: Mapping[str, Float[Tensor, "layer token d_model"]]
+    revision: str | None = None
+    proof_error: float = float("nan")
+
+    def __repr__(self) -> str:
+        return f"<headwise.Trace of {len(self.text)} tokens through {self.model_name}: {' '.join(self.tokens[:8])} …>"
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return self.text.tokens
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(layer.stack for layer in self.layers))
+
+    def queries(self, stack: str | None = None) -> Encoding:
+        """The tokens that attend."""
+        return self.text if self._stack(stack) in ("self", "encoder") else self._target()
+
+    def keys(self, stack: str | None = None) -> Encoding:
+        """The tokens that are attended to."""
+        return self._target() if self._stack(stack) == "decoder" else self.text
+
+    def attention(self, name: str = "raw", *, stack: str | None = None) -> Float[Tensor, "layer head query key"]:
+        """An attention quantity: raw, effective, null or norm."""
+        return torch.cat([ATTENTION[name](layer) for layer in self.of(stack)])
+
+    def mixing(self, name: str, *, stack: str | None = None) -> Float[Tensor, "layer query key"]:
+        """A mixing quantity, heads merged: raw-mean, norm-sum, norm-residual or norm-residual-ln."""
+        return torch.cat([MIXING[name](layer) for layer in self.of(stack)])
+
+    def quantity(self, name: str, *, stack: str | None = None) -> Float[Tensor, "layer head query key"]:
+        """Any quantity by name; mixing quantities come with a head axis of length 1."""
+        if name in MIXING:
+            return self.mixing(name, stack=stack)[:, None]
+        return self.attention(name, stack=stack)
+
+    def words(
+        self, quantity: str = "raw", *, to: str = "sum", from_: str = "mean", stack: str | None = None
+    ) -> Float[Tensor, "layer head word word"]:
+        """A quantity between words: what a word's tokens get is summed, what they give is averaged.
+
+        `to`: "sum" or "mean"; `from_`: "mean", "sum" or "first" (the word's first token speaks for it). The words are
+        `trace.queries().words` and `trace.keys().words`; special tokens are words of their own.
+        """
+        rows = membership(self.queries(stack), from_, ("mean", "sum", "first"))
+        columns = membership(self.keys(stack), to, ("sum", "mean"))
+        tokens = self.quantity(quantity, stack=stack)
+        return torch.einsum("wq,lhqk,vk->lhwv", rows.to(tokens), tokens, columns.to(tokens))
+
+    def heads(self, quantity: str = "raw", *, stack: str | None = None) -> Any:
+        """A polars table with one row a head: entropy, where its attention goes, null-space facts."""
+        return importlib.import_module("headwise.models.heads").head_table(self, quantity, stack=stack)
+
+    def nullspace(self, *, stack: str | None = None) -> NullSpace:
+        """Per layer and head, what of the attention is pinned down by the head's output and what is not."""
+        layers = self.of(stack)
+        seen = torch.stack([nullspace.keys_seen(layer)[0] for layer in layers])  # layer query
+        widest = seen.argmax(-1)
+        at_widest = lambda ranks: torch.stack([r[:, w] for r, w in zip(ranks, widest, strict=True)])  # noqa: E731
+        ranks = [nullspace.rank(layer)[0] for layer in layers]
+        simplex_ranks = [nullspace.simplex_rank(layer)[0] for layer in layers]
+        count = seen.gather(1, widest[:, None])
+        unique = torch.stack([s == r for s, r in zip(seen[:, None], simplex_ranks, strict=True)]).double().mean(-1)
+        facts = [_agreement(layer) for layer in layers]
+        d_head = layers[0].value.shape[-1]
+        return NullSpace(
+            n=int(count.max()),
+            d_head=d_head,
+            tolerance=max(int(count.max()), d_head) * nullspace.EPS,
+            rank=at_widest(ranks),
+            null_dim=count - at_widest(ranks),
+            simplex_dim=count - at_widest(simplex_ranks),
+            pearson=torch.cat([fact[0] for fact in facts]),
+            null_share=torch.cat([fact[1] for fact in facts]),
+            identifiable=unique == 1,
+            identifiable_rows=unique,
+        )
+
+    def alternative_attention(
+        self, layer: int, head: int, *, kind: str = "far", seed: int = 0, stack: str | None = None
+    ) -> Alternative:
+        """Another distribution for every query with the same head output.
+
+        "far": the one with the least inner product with the original. "random": along a random null-space direction.
+        """
+        generator = np.random.default_rng(seed)
+        ways: Mapping[str, Callable[..., Any]] = {
+            "far": simplex.far_alternative,
+            "random": lambda row, values: simplex.random_alternative(row, values, generator=generator),
+        }
+        if kind not in ways:
+            raise InputError(f"An alternative is one of {', '.join(ways)}, but {kind!r} was asked for.")
+        whole = self._layer(layer, head, stack)
+        changed = whole.alpha[0, head].double().clone()
+        for query in range(len(changed)):
+            row, values, seen = self._row(whole, head, query)
+            changed[query, seen] = torch.from_numpy(np.ascontiguousarray(ways[kind](row, values)))
+        return Alternative(
+            alpha=changed.float(),
+            js=agreement.js_divergence(whole.alpha[0, head], changed),
+            change=_output_change(whole, head, changed),
+        )
+
+    def attention_interval(
+        self, layer: int, head: int, query: int, *, stack: str | None = None
+    ) -> tuple[Float[Tensor, " key"], Float[Tensor, " key"]]:
+        """For every key the smallest and the largest weight among all distributions with the same head output."""
+        whole = self._layer(layer, head, stack)
+        if not 0 <= query < whole.alpha.shape[2]:
+            raise InputError(f"Queries go from 0 to {whole.alpha.shape[2] - 1}, but {query} was asked for.")
+        row, values, seen = self._row(whole, head, query)
+        ends = torch.zeros(2, whole.alpha.shape[3])
+        ends[:, seen] = torch.tensor(np.stack(simplex.interval(row, values)), dtype=ends.dtype)
+        return ends[0], ends[1]
+
+    def of(self, stack: str | None = None) -> list[Layer]:
+        """The layers of one stack."""
+        stack = self._stack(stack)
+        return [layer for layer in self.layers if layer.stack == stack]
+
+    def figure(
+        self, layer: int, head: int, *, query: int | None = None, words: bool = False, stack: str | None = None
+    ) -> Any:
+        """An Altair chart of one head: its four maps, and for one query the interval of every weight."""
+        self._layer(layer, head, stack)
+        draw = importlib.import_module("headwise.plots.head").head_figure
+        return draw(self, layer, head, query=query, words=words, stack=stack)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the trace to one safetensors file; `hw.open(path)` gives it back."""
+        return importlib.import_module("headwise.models.saved").save_trace(self, Path(path))
+
+    def save_html(self, path: str | Path) -> Path:
+        """Write the viewer's page for this text: one file that needs no network."""
+        return _viewer().save_page(self, Path(path))
+
+    def show(self) -> Any:
+        """The viewer: in a notebook in place, elsewhere in the browser."""
+        return _viewer().show(self)
+
+    def _repr_html_(self) -> str:
+        return _viewer().frame(self)
+
+    def _stack(self, stack: str | None) -> str:
+        stack = stack or self.stacks[0]
+        if stack not in self.stacks:
+            raise InputError(f"There is no stack {stack!r} in this trace; there are {', '.join(self.stacks)}.")
+        return stack
+
+    def _target(self) -> Encoding:
+        assert self.target is not None
+        return self.target
+
+    def _layer(self, layer: int, head: int, stack: str | None) -> Layer:
+        found = {candidate.index: candidate for candidate in self.of(stack)}
+        if layer not in found:
+            raise InputError(f"Layers of this trace are {', '.join(map(str, found))}, but {layer} was asked for.")
+        heads = found[layer].alpha.shape[1]
+        if not 0 <= head < heads:
+            raise InputError(f"Heads go from 0 to {heads - 1}, but {head} was asked for.")
+        return found[layer]
+
+    @staticmethod
+    def _row(layer: Layer, head: int, query: int) -> tuple[np.ndarray, np.ndarray, Tensor]:
+        """The weights and values of the keys that a query sees, in float64, and which keys these are."""
+        seen = layer.visible[0, query]
+        values = nullspace.seen_values(layer)
+        group = layer.alpha.shape[1] // values.shape[1]
+        return layer.alpha[0, head, query, seen].double().numpy(), values[0, head // group, seen].double().numpy(), seen
+
+
+def membership(text: Encoding, how: str, allowed: tuple[str, ...]) -> Float[Tensor, "word token"]:
+    """The matrix that turns token scores into word scores."""
+    if how not in allowed:
+        raise InputError(f"Tokens are put together by {' or '.join(allowed)}, but {how!r} was asked for.")
+    unit = torch.tensor(text.unit)
+    belongs = (unit == torch.arange(len(text.words))[:, None]).double()
+    if how == "mean":
+        return belongs / belongs.sum(-1, keepdim=True)
+    return belongs * (belongs.cumsum(-1) == 1) if how == "first" else belongs
+
+
+def _agreement(layer: Layer) -> tuple[Tensor, Tensor]:
+    whole, reached = layer.alpha, nullspace.effective(layer)
+    pearson = agreement.pearson(whole, reached, layer.visible)
+    return pearson, agreement.squared_share(whole - reached, whole, layer.visible)
+
+
+def _output_change(layer: Layer, head: int, changed: Float[Tensor, "query key"]) -> float:
+    vectors = layer.head_value[0, head].double() @ layer.circuit.w_o[head].double()
+    before = layer.alpha[0, head].double() @ vectors
+    return float(((changed @ vectors - before).norm(dim=-1) / before.norm(dim=-1)).max())
+
+
+def _viewer() -> Any:
+    """By name, since the viewer stands above the models and imports them."""
+    return importlib.import_module("headwise.viewer")
+
+
+__all__ = ["Alternative", "NullSpace", "Trace"]

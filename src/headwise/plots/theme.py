@@ -1,0 +1,55 @@
+"""The look that all figures share, and how they are written to files."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+
+from headwise.errors import InputError
+
+# Both are white at zero; orange against purple is told apart in every kind of colour blindness.
+DIVERGING = ["#7f3b08", "#e08214", "#fee0b6", "#ffffff", "#d8daeb", "#8073ac", "#2d004b"]
+SEQUENTIAL = ["#ffffff", "#c7e9c0", "#74c476", "#238b45", "#00441b"]
+CATEGORIES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]  # Okabe and Ito
+FONT = "Helvetica Neue, Helvetica, Arial, DejaVu Sans, sans-serif"
+FORMATS = (".svg", ".png", ".pdf", ".html")
+Chart = alt.Chart | alt.LayerChart | alt.HConcatChart | alt.VConcatChart | alt.FacetChart | alt.RepeatChart
+
+alt.data_transformers.disable_max_rows()
+
+
+def themed(chart: Any, title: str, *caption: str) -> Any:
+    """The chart with a title, a caption below it that says what to see, and the common look."""
+    return (
+        chart.properties(title=alt.TitleParams(title, subtitle=list(caption)))
+        .configure(font=FONT, background="white", padding=16)
+        .configure_title(anchor="start", fontSize=16, subtitleFontSize=12, subtitleColor="#444", offset=14)
+        .configure_axis(labelFontSize=11, titleFontSize=12, titleFontWeight="normal", grid=False)
+        .configure_legend(labelFontSize=11, titleFontSize=12, titleFontWeight="normal", titleLimit=260)
+        .configure_view(stroke="#ddd")
+        .configure_range(category=CATEGORIES)
+    )
+
+
+def save_chart(chart: Any, path: str | Path) -> Path:
+    """Write a chart as SVG, PNG, PDF or one HTML page that needs no network; the file is whole or not there."""
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"A figure is written as {', '.join(FORMATS)}, but {path.name} ends otherwise; rename it.")
+    if not path.parent.is_dir():
+        raise InputError(f"The folder of a figure must exist, but {path.parent} does not; make it first.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=path.suffix)
+    os.close(handle)
+    try:
+        options = {"inline": True} if path.suffix == ".html" else {"ppi": 150} if path.suffix == ".png" else {}
+        chart.save(temporary, **options)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path

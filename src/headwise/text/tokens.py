@@ -1,0 +1,142 @@
+"""From text to what the model reads: tokens, ids, segments, offsets, words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from headwise.errors import InputError
+from headwise.text.words import piece_offsets, units
+from headwise.types import Encoding
+
+
+def encode(
+    tokenizer: PreTrainedTokenizerBase,
+    text: str,
+    pair: str | None = None,
+    *,
+    limit: int | None,
+    truncate: bool = False,
+    as_target: bool = False,
+) -> Encoding:
+    """One text or a pair as the model reads it, special tokens included.
+
+    Raises where the text is empty, is not Unicode, or has more than `limit` tokens; `truncate` cuts it instead.
+    """
+    for part in (text, pair):
+        _check_text(part)
+    options: dict[str, Any] = {"truncation": truncate and limit is not None, "padding": False}
+    if options["truncation"]:
+        options["max_length"] = limit
+    if tokenizer.is_fast:
+        options["return_offsets_mapping"] = True
+    coded = tokenizer(text_target=text, **options) if as_target else tokenizer(text, pair, **options)
+    ids = list(coded["input_ids"])
+    if limit is not None and len(ids) > limit:
+        raise InputError(
+            f"A text may have at most {limit} tokens for this model, but this one has {len(ids)}; shorten it, or pass "
+            "truncate=True (--truncate) to cut it."
+        )
+    if not ids:
+        raise InputError("A text must give at least one token, but this one gives none; pass another text.")
+    return _encoding(tokenizer, coded, ids, (text, pair))
+
+
+def _check_text(text: str | None) -> None:
+    if text is None:
+        return
+    if not isinstance(text, str):
+        raise InputError(f"A text must be a string, but a {type(text).__name__} was given; pass the text itself.")
+    if not text.strip():
+        raise InputError("A text must have at least one visible character, but it is empty; pass a text.")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"A text must be valid Unicode, but character {error.start} is not; decode the input as UTF-8 first."
+        ) from None
+
+
+def _encoding(
+    tokenizer: PreTrainedTokenizerBase, coded: Any, ids: list[int], texts: tuple[str, str | None]
+) -> Encoding:
+    tokens = tokenizer.convert_ids_to_tokens(ids)
+    special_ids = {i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id}
+    if tokenizer.is_fast:
+        offsets, source = list(coded["offset_mapping"]), coded.sequence_ids(0)
+    else:
+        source = [None if i in special_ids else 0 for i in ids]
+        pieces = [t for t, s in zip(tokens, source, strict=True) if s is not None]
+        found = iter(piece_offsets(texts[0], pieces))
+        offsets = [next(found) if s is not None else (0, 0) for s in source]
+    unit, words = _units(tokens, offsets, source, texts)
+    return Encoding(
+        tokens=tuple(_readable(tokenizer, tokens)),
+        ids=tuple(ids),
+        special=tuple(s is None or i in special_ids for s, i in zip(source, ids, strict=True)),
+        segment=tuple(_segments(source)),
+        offsets=tuple((int(a), int(b)) for a, b in offsets),
+        unit=tuple(unit),
+        words=tuple(words),
+    )  # fmt: skip
+
+
+def _units(
+    tokens: Sequence[str],
+    offsets: Sequence[tuple[int, int]],
+    source: Sequence[int | None],
+    texts: tuple[str, str | None],
+) -> tuple[list[int], list[str]]:
+    """Words of both texts in the order of the tokens; an added special token is a word of its own."""
+    unit, names, start = [], [], 0
+    while start < len(tokens):
+        side, stop = source[start], start + 1
+        while side is not None and stop < len(tokens) and source[stop] == side:
+            stop += 1
+        of_token, words = ([0], [tokens[start]]) if side is None else units(texts[side] or "", offsets[start:stop])
+        unit += [len(names) + number for number in of_token]
+        names += words
+        start = stop
+    return unit, names
+
+
+def _segments(source: Sequence[int | None]) -> list[int]:
+    """0 up to the first text's closing special token, 1 from the second text on."""
+    segments, current = [], 0
+    for side in source:
+        current = current if side is None else side
+        segments.append(current)
+    return segments
+
+
+def _readable(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[str]) -> list[str]:
+    """Tokens as people read them: byte-level tokens decoded where they are whole characters."""
+    alphabet = _byte_alphabet() if _is_byte_level(tokenizer) else None
+    return [_decoded(token, alphabet) if alphabet else token for token in tokens]
+
+
+def _is_byte_level(tokenizer: PreTrainedTokenizerBase) -> bool:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    return backend is not None and "ByteLevel" in repr(backend.decoder)
+
+
+def _decoded(token: str, alphabet: dict[str, int]) -> str:
+    """The text of a byte-level token, a leading space kept as `Ġ`; unchanged where it is part of a character.
+
+    >>> _decoded("ĠcafÃ©", _byte_alphabet())
+    'Ġcafé'
+    """
+    try:
+        text = bytes(alphabet[char] for char in token).decode("utf-8")
+    except (KeyError, UnicodeDecodeError):
+        return token
+    return "Ġ" + text[1:] if text.startswith(" ") else text.replace("\n", "Ċ")
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """GPT-2's map from printable characters to bytes."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [byte for byte in range(256) if byte not in plain]
+    return {chr(b): b for b in plain} | {chr(256 + n): b for n, b in enumerate(rest)}
