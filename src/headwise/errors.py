@@ -9,6 +9,10 @@ class InputError(HeadwiseError):
     """A text, corpus, argument or file that cannot be used as given."""
 
 
+class TooLongError(InputError):
+    """A text with more tokens than the model reads."""
+
+
 class ModelError(HeadwiseError):
     """A model that cannot be found, loaded, or analysed."""
 

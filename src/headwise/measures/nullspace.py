@@ -56,9 +56,8 @@ def simplex_rank(layer: Layer) -> Int[Tensor, "batch head query"]:
     values = seen_values(layer)
     length = values.norm(dim=(-2, -1), keepdim=True) / layer.key_mask.sum(-1).sqrt()[:, None, None, None]
     ones = layer.key_mask[:, None, :, None] * length.clamp(min=torch.finfo(values.dtype).tiny)
-    augmented = torch.cat([values, ones.to(values).expand(-1, values.shape[1], -1, -1)], dim=-1)
-    nothing = layer.alpha.new_zeros(len(values), values.shape[1], 0, *layer.alpha.shape[2:])
-    return _per_head(layer, project(nothing, augmented, layer.visible)[1])
+    augmented = torch.cat([values, ones.to(values)], dim=-1)
+    return _per_head(layer, _ranks(augmented, layer.visible))
 
 
 def keys_seen(layer: Layer) -> Int[Tensor, "batch query"]:
@@ -73,51 +72,75 @@ def seen_values(layer: Layer) -> Float[Tensor, "batch kv_head key d_head"]:
     return layer.value if reader is None else torch.einsum("bhkd,hdf->bhkf", layer.head_value, reader.to(layer.value))
 
 
+class Whitener(NamedTuple):
+    """B with Bᵀ G B = 1 on the range of G (or the basis Q = V B itself), and the rank of G."""
+
+    matrix: Float[Tensor, "*many rows d_head"]
+    rank: Int[Tensor, "*many"]
+
+
+class Factors(NamedTuple):
+    """Effective attention as a product that is never formed: a⊥ = (a Q) Qᵀ."""
+
+    coefficients: Float[Tensor, "batch kv_head group query d_head"]  # a Q
+    basis: Float[Tensor, "batch kv_head key d_head"]  # Q; columns beyond the rank are zero
+    rank: Int[Tensor, "batch kv_head"]
+
+
+@once
+def factors(layer: Layer) -> Factors | None:
+    """The factors where all queries of a text see the same keys and some null space is there; None elsewhere."""
+    found = _shared_basis(layer)
+    if found is None or _is_whole(layer, found.rank):
+        return None
+    basis = found.matrix.to(layer.alpha.dtype)
+    return Factors(_grouped(layer) @ basis[:, :, None], basis, found.rank)
+
+
+@once_per_text
+def _shared_basis(layer: Layer) -> Whitener | None:
+    """Q and the rank of each text's values where its queries all see the same keys."""
+    if not _is_shared(layer.visible):
+        return None
+    seen = layer.visible[:, 0]
+    exact = seen_values(layer).double() * seen[:, None, :, None]
+    count = seen.sum(-1)[:, None].expand(exact.shape[:2])
+    if exact.shape[2] <= exact.shape[3] and bool(_independent(exact, seen[:, None]).all()):
+        return Whitener(exact, count)  # every direction counts: no projection will be made
+    whitener = whiten(exact.mT @ exact, count)
+    return Whitener(exact @ whitener.matrix, whitener.rank)
+
+
+def _is_shared(visible: Bool[Tensor, "batch query key"]) -> bool:
+    return bool((visible == visible[:, :1]).all())
+
+
+def _is_whole(layer: Layer, rank: Int[Tensor, "batch kv_head"]) -> bool:
+    """No more keys than the rank, in every text: the weights have no null-space part."""
+    return bool((rank == layer.visible[:, 0].sum(-1)[:, None]).all())
+
+
+def _grouped(layer: Layer) -> Float[Tensor, "batch kv_head group query key"]:
+    return layer.alpha.unflatten(1, (seen_values(layer).shape[1], -1))
+
+
 @once
 def _decomposed(layer: Layer) -> tuple[Float[Tensor, "batch head query key"], Int[Tensor, "batch kv_head query"]]:
-    values = seen_values(layer)
-    grouped = layer.alpha.unflatten(1, (values.shape[1], -1))
-    projected, ranks = project(grouped, values, layer.visible)
-    return projected.flatten(1, 2), ranks
+    shared = _shared_basis(layer)
+    if shared is None:
+        projected, ranks = _project_rowwise(_grouped(layer), seen_values(layer), layer.visible)
+        return projected.flatten(1, 2), ranks
+    ranks = shared.rank[:, :, None].expand(-1, -1, layer.alpha.shape[2])
+    parts = factors(layer)
+    if parts is None:
+        return layer.alpha, ranks
+    whole = (parts.rank == layer.visible[:, 0].sum(-1)[:, None])[:, :, None, None, None]
+    projected = parts.coefficients @ parts.basis[:, :, None].mT
+    return torch.where(whole, _grouped(layer), projected).flatten(1, 2), ranks
 
 
 def _per_head(layer: Layer, ranks: Int[Tensor, "batch kv_head query"]) -> Int[Tensor, "batch head query"]:
     return ranks.repeat_interleave(layer.alpha.shape[1] // ranks.shape[1], dim=1)
-
-
-def project(
-    alpha: Float[Tensor, "batch kv_head group query key"],
-    values: Float[Tensor, "batch kv_head key d_head"],
-    visible: Bool[Tensor, "batch query key"],
-) -> tuple[Float[Tensor, "batch kv_head group query key"], Int[Tensor, "batch kv_head query"]]:
-    """Project every row of `alpha` onto the columns of the values it sees; also the rank of those values."""
-    if bool((visible == visible[:, :1]).all()):
-        return _project_shared(alpha, values, visible[:, 0])
-    return _project_rowwise(alpha, values, visible)
-
-
-class Whitener(NamedTuple):
-    """B with Bᵀ G B = 1 on the range of G, and the rank of G."""
-
-    matrix: Float[Tensor, "*many d_head d_head"]
-    rank: Int[Tensor, "*many"]
-
-
-def _project_shared(
-    alpha: Float[Tensor, "batch kv_head group query key"],
-    values: Float[Tensor, "batch kv_head key d_head"],
-    seen: Bool[Tensor, "batch key"],
-) -> tuple[Float[Tensor, "batch kv_head group query key"], Int[Tensor, "batch kv_head query"]]:
-    """All queries see the same keys: one basis Q a head."""
-    exact = values.double() * seen[:, None, :, None]
-    count = seen.sum(-1)[:, None].expand(exact.shape[:2])
-    if exact.shape[2] <= exact.shape[3] and bool(_independent(exact, seen[:, None]).all()):
-        return alpha, count[:, :, None].expand(-1, -1, alpha.shape[3])
-    whitener = whiten(exact.mT @ exact, count)
-    basis = (exact @ whitener.matrix).to(alpha.dtype)[:, :, None]
-    projected = (alpha @ basis) @ basis.mT
-    whole = (whitener.rank == count)[:, :, None, None, None]
-    return torch.where(whole, alpha, projected), whitener.rank[:, :, None].expand(-1, -1, alpha.shape[3])
 
 
 def _project_rowwise(
@@ -126,17 +149,34 @@ def _project_rowwise(
     visible: Bool[Tensor, "batch query key"],
 ) -> tuple[Float[Tensor, "batch kv_head group query key"], Int[Tensor, "batch kv_head query"]]:
     """Every query sees its own keys: row i is o_i G_i⁺ V_iᵀ, and unchanged where it sees no more keys than the rank."""
-    exact = values.double()
-    result, ranks = torch.empty_like(alpha), visible.new_zeros((*values.shape[:2], visible.shape[1]), dtype=torch.long)
+    reach = int(visible.any(1).any(0).nonzero().max()) + 1  # no query of this block sees a key beyond
+    exact, visible = values[:, :, :reach].double(), visible[:, :, :reach]
+    result = torch.zeros_like(alpha)
+    ranks = torch.zeros((*values.shape[:2], visible.shape[1]), dtype=torch.long, device=values.device)
     for rows, grams, counts in _row_grams(exact, visible):
+        weights = alpha[:, :, :, rows, :reach]
         whitener = whiten(grams, counts, independent=_independent_rows(exact, visible[:, rows]))
-        out = (alpha[:, :, :, rows].double() @ exact[:, :, None]).transpose(2, 3)  # batch kv_head query group d_head
-        weights = (out @ whitener.matrix @ whitener.matrix.mT).transpose(2, 3)
-        projected = (weights @ exact[:, :, None].mT) * visible[:, None, None, rows]
+        out = (weights.double() @ exact[:, :, None]).transpose(2, 3)  # batch kv_head query group d_head
+        solved = (out @ whitener.matrix @ whitener.matrix.mT).transpose(2, 3)
+        projected = (solved @ exact[:, :, None].mT).to(alpha.dtype) * visible[:, None, None, rows]
         whole = (whitener.rank == counts)[:, :, None, :, None]
-        result[:, :, :, rows] = torch.where(whole, alpha[:, :, :, rows], projected.to(alpha.dtype))
+        result[:, :, :, rows, :reach] = torch.where(whole, weights, projected)
         ranks[:, :, rows] = whitener.rank
     return result, ranks
+
+
+def _ranks(
+    values: Float[Tensor, "batch kv_head key d"], visible: Bool[Tensor, "batch query key"]
+) -> Int[Tensor, "batch kv_head query"]:
+    """The rank of the values that each query sees."""
+    exact, queries = values.double(), visible.shape[1]
+    distinct = visible[:, :1] if _is_shared(visible) else visible
+    ranks = [
+        whiten(grams, counts, independent=_independent_rows(exact, distinct[:, rows])).rank
+        for rows, grams, counts in _row_grams(exact, distinct)
+    ]
+    whole = torch.cat(ranks, dim=2)
+    return whole.expand(-1, -1, queries) if distinct.shape[1] < queries else whole
 
 
 def _row_grams(

@@ -84,6 +84,7 @@ class Site:
     projection: nn.Module
     residual_of: nn.Module | None  # the module whose input is the residual that attention is added to
     circuit: Circuit
+    causal: bool  # the first query does not see the last key
 
 
 Visitor = Callable[[Layer], None]

@@ -42,7 +42,9 @@ def load(
         hf, tokenizer = _read(name, task, kind, revision, trust_remote_code)
         hf = hf.to(device)  # type: ignore[arg-type]
     hf.eval()
-    return Model(name, hf, tokenizer, prove(hf), revision)
+    asked = {"device": device, "dtype": str(kind).removeprefix("torch."), "task": task, "revision": revision}
+    asked |= {"source": name, "trust_remote_code": trust_remote_code}
+    return Model(name, hf, tokenizer, prove(hf), revision, None if isinstance(source, tuple) else asked)
 
 
 def _dtype(dtype: str | torch.dtype) -> torch.dtype:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,6 +33,7 @@ class Model:
     tokenizer: PreTrainedTokenizerBase
     proof: Proof
     revision: str | None = None
+    source: Mapping[str, Any] | None = None  # what `hw.load` was called with; None for a model of the user's own
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{stack} {self.layers(stack)} × {self.heads(stack)}" for stack in self.stacks)
@@ -75,9 +76,17 @@ class Model:
         padded = [m.padding_idx for m in tables if m.num_embeddings == positions and m.padding_idx is not None]
         return positions - (padded[0] + 1 if padded else 0)
 
-    def encode(self, text: str, pair: str | None = None, *, truncate: bool = False) -> Encoding:
-        """The tokens of a text or a pair; for an encoder–decoder the source alone."""
-        return encode(self.tokenizer, text, pair, limit=self.limit, truncate=truncate)
+    @property
+    def causal(self) -> bool:
+        """Whether tokens of the first stack see only those before them."""
+        return self.sites()[0].causal
+
+    def encode(
+        self, text: str, pair: str | None = None, *, truncate: bool = False, limit: int | None = None
+    ) -> Encoding:
+        """The tokens of a text or a pair; for an encoder–decoder the source alone. `limit` below the model's own."""
+        limits = [most for most in (limit, self.limit) if most is not None]
+        return encode(self.tokenizer, text, pair, limit=min(limits, default=None), truncate=truncate)
 
     def encode_target(self, text: str, *, truncate: bool = False) -> Encoding:
         """The tokens that the decoder reads for a target text: its own start token, then all but the last."""

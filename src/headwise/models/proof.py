@@ -13,7 +13,7 @@ and the model's output with our function in place equals its output without. A m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -147,7 +147,9 @@ def examine(timeline: Timeline, place: int, model: PreTrainedModel) -> tuple[Sit
     rebuilt = torch.einsum("bhqk,bhkd,hde->bqe", at_least_float(alpha), value, w_o) + b_o
     before, later = (shaped(events, projected) for events in (timeline.events[begin:start], after[at:]))
     residual_of, circuit = find_circuit(before, later, projected, Circuit(w_o, b_o))
-    site = Site(stack_of(call, model), 0, call.module, projection, residual_of, circuit)
+    every_key = torch.ones(1, call.key.shape[2], dtype=torch.bool, device=call.key.device)
+    causal = not bool(call.visible(every_key)[0, 0, -1])
+    site = Site(stack_of(call, model), 0, call.module, projection, residual_of, circuit, causal)
     return site, relative(rebuilt, projected)
 
 
@@ -262,5 +264,5 @@ def number(sites: tuple[Site, ...]) -> tuple[Site, ...]:
     for site in sites:
         index = counts.get(site.stack, 0)
         counts[site.stack] = index + 1
-        numbered.append(Site(site.stack, index, site.module, site.projection, site.residual_of, site.circuit))
+        numbered.append(replace(site, index=index))
     return tuple(numbered)

@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from headwise.errors import InputError
+from headwise.errors import InputError, TooLongError
 from headwise.text.words import piece_offsets, units
 from headwise.types import Encoding
 
@@ -35,7 +35,7 @@ def encode(
     coded = tokenizer(text_target=text, **options) if as_target else tokenizer(text, pair, **options)
     ids = list(coded["input_ids"])
     if limit is not None and len(ids) > limit:
-        raise InputError(
+        raise TooLongError(
             f"A text may have at most {limit} tokens for this model, but this one has {len(ids)}; shorten it, or pass "
             "truncate=True (--truncate) to cut it."
         )

@@ -1,0 +1,55 @@
+"""A bar with rate and time left on a terminal; nothing elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from headwise.engine.plan import Plan
+
+
+@dataclass
+class Progress:
+    """Documents done, of how many; a no-op without a bar."""
+
+    bar: Any = None
+    task: Any = None
+    sizes: dict[int, int] = field(default_factory=dict)
+    tokens: int = 0
+
+    def start(self, shard: int, documents: int) -> None:
+        self.sizes[shard] = documents
+
+    def skip(self, documents: int) -> None:
+        self._advance(documents)
+
+    def finish(self, shard: int, tokens: int) -> None:
+        self.tokens += tokens
+        self._advance(self.sizes.pop(shard, 0))
+
+    def _advance(self, documents: int) -> None:
+        if self.bar is not None:
+            elapsed = self.bar.tasks[0].elapsed or 1.0
+            self.bar.update(self.task, advance=documents, rate=f"{self.tokens / elapsed:,.0f} tokens/s")
+
+
+@contextmanager
+def watched(plan: Plan, *, shown: bool | None) -> Iterator[Progress]:
+    """A bar on standard error where it is a terminal, or where `shown` says so."""
+    if not (sys.stderr.isatty() if shown is None else shown):
+        yield Progress()
+        return
+    from rich import progress
+    from rich.console import Console
+
+    columns = (
+        progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[rate]}"), progress.TimeRemainingColumn(),
+    )  # fmt: skip
+    with progress.Progress(*columns, console=Console(stderr=True)) as bar:
+        total = sum(1 for _ in plan.corpus.documents()) // (2 if plan.corpus.segments else 1)
+        task = bar.add_task(", ".join(plan.studies), total=total, rate="")
+        yield Progress(bar, task)

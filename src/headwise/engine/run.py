@@ -1,0 +1,223 @@
+"""`hw.run`: studies over a corpus into a folder, resumable at every shard.
+
+    OUT/manifest.json …          the result of a single study
+    OUT/STUDY/manifest.json …    one folder each of several
+    OUT/.run/                    while it runs: run.json (the plan) and the states of finished shards
+
+The same command again goes on where the last one stopped, and after it has finished opens what is there.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from headwise.engine.fold import Folded
+from headwise.engine.local import fold_locally
+from headwise.engine.plan import Plan, model_facts
+from headwise.engine.progress import Progress, watched
+from headwise.errors import InputError
+from headwise.models.load import load
+from headwise.models.model import Model
+from headwise.results import Result, claim, open_result, provenance, read_shard, write_result, write_shard
+from headwise.results.files import write_files
+from headwise.studies import STUDIES
+from headwise.studies.study import Setting, Study, packed
+from headwise.text.corpus import CorpusSpec, Shard, open_corpus
+
+WORK = ".run"
+
+
+def run(
+    studies: str | Sequence[str],
+    model: str | Model = "demo",
+    *,
+    corpus: str | Path | CorpusSpec = "sample",
+    out: str | Path,
+    segments: int | None = None,
+    kind: str | None = None,
+    columns: Sequence[str | int] | None = None,
+    task: str | None = None,
+    dtype: str = "float32",
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
+    threads: int | None = None,
+    shard_documents: int = 64,
+    batch_tokens: int = 2048,
+    truncate: bool = False,
+    max_tokens: int | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Result | dict[str, Result]:
+    """Run one study, or several in one pass, and write the results; returns them (one, or by name).
+
+    `settings` are per study, e.g. {"surface": {"quantities": ("raw", "effective")}}.
+    """
+    names = [name.strip() for name in studies.split(",")] if isinstance(studies, str) else list(studies)
+    if not names:
+        raise InputError("At least one study must be named; `headwise list studies` shows them.")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    loaded = load(model, task=task, dtype=dtype) if isinstance(model, str) else model
+    spec = (
+        corpus if isinstance(corpus, CorpusSpec) else open_corpus(corpus, kind=kind, columns=columns, segments=segments)
+    )
+    chosen = [STUDIES[name](**(settings or {}).get(name, {})) for name in names]
+    for study in chosen:
+        study.check(loaded)
+    plan = Plan(
+        {study.name: study.settings() for study in chosen}, model_facts(loaded), spec, shard_documents, batch_tokens,
+        truncate, max_tokens, seed,
+    )  # fmt: skip
+    folders = {name: Path(out) / name if len(names) > 1 else Path(out) for name in names}
+    with claim(out):
+        if (done := _finished(plan, folders)) is not None:
+            return _unwrapped(done)
+        work = _work_folder(Path(out) / WORK, plan)
+        workforce = _workforce(engine, loaded, plan, address, workers, threads)
+        total = _fold_all(loaded, plan, work, workforce, progress)
+        facts = _facts(plan, loaded, total, engine, threads)
+        results = {study.name: _write(study, total, folders[study.name], facts, loaded) for study in chosen}
+        shutil.rmtree(work)
+    return _unwrapped(results)
+
+
+def _unwrapped(results: dict[str, Result]) -> Result | dict[str, Result]:
+    return next(iter(results.values())) if len(results) == 1 else results
+
+
+def _finished(plan: Plan, folders: Mapping[str, Path]) -> dict[str, Result] | None:
+    """The results of this very plan, if they are all there."""
+    if not all((folder / "manifest.json").is_file() for folder in folders.values()):
+        return None
+    results = {name: open_result(folder) for name, folder in folders.items()}
+    for name, result in results.items():
+        if result.manifest.get("plan_digest") != plan.digest:
+            raise InputError(
+                f"Folder {folders[name]} holds the result of another run (model, corpus or settings differ); choose "
+                "another --out, or remove it."
+            )
+    return results
+
+
+def _work_folder(work: Path, plan: Plan) -> Path:
+    """The folder of finished shards, new or of an interrupted run of the same plan."""
+    note = work / "run.json"
+    if note.is_file():
+        before = json.loads(note.read_text("utf-8"))
+        if before["digest"] != plan.digest:
+            raise InputError(
+                f"{_difference(before['plan'], plan.to_json())} Resume with the same command, or remove {work}."
+            )
+        return work
+    write_files(work, {"run.json": json.dumps({"digest": plan.digest, "plan": plan.to_json()}, default=list).encode()})
+    return work
+
+
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    if before["corpus"]["fingerprint"] != now["corpus"]["fingerprint"]:
+        return "An interrupted run is resumed on the same corpus, but the corpus has changed since."
+    now = json.loads(json.dumps(now, default=list))
+    changed = [key for key in now if before.get(key) != now[key]]
+    return f"An interrupted run is resumed as it was begun, but {', '.join(changed)} differ."
+
+
+Workforce = Callable[[Iterable[Shard]], Iterator[tuple[int, Folded]]]
+
+
+def _workforce(
+    engine: str, model: Model, plan: Plan, address: str | None, workers: int | None, threads: int | None
+) -> Workforce:
+    if engine == "local":
+        return lambda shards: fold_locally(model, shards, plan)
+    if engine == "ray":
+        from headwise.engine.ray import fold_on_ray
+
+        return lambda shards: fold_on_ray(shards, plan, address=address, workers=workers, threads=threads)
+    raise InputError(f"An engine is local or ray, but {engine!r} was asked for.")
+
+
+def _fold_all(model: Model, plan: Plan, work: Path, workforce: Workforce, progress: bool | None) -> Folded:
+    """Fold every shard that is not done, then add up all of them in order."""
+    skipped: Counter[str] = Counter()
+    count = 0
+
+    def missing() -> Iterator[Shard]:
+        nonlocal count
+        for shard in plan.shards(model, skipped):
+            count = shard.number + 1
+            if read_shard(work, shard.number) is None:
+                bar.start(shard.number, len(shard.documents))
+                yield shard
+            else:
+                bar.skip(len(shard.documents))
+
+    with watched(plan, shown=progress) as bar:
+        for number, folded in workforce(missing()):
+            write_shard(work, number, folded.tensors(), {"counts": dict(folded.counts)})
+            bar.finish(number, folded.counts.get("tokens", 0))
+    plan.corpus.verify()
+    return _merged(work, count, {f"skipped: {reason}": number for reason, number in skipped.items()})
+
+
+def _merged(work: Path, shards: int, skipped: Mapping[str, int]) -> Folded:
+    total = Folded({}, {})
+    for number in range(shards):
+        read = read_shard(work, number)
+        if read is None:
+            raise InputError(f"Shard {number} in {work} was altered while the run went on; run the same command again.")
+        tensors, meta = read
+        total = total + Folded.from_tensors(tensors, meta["counts"])
+    if not total.counts.get("documents"):
+        raise InputError(f"At least one document must be readable, but none was ({_told(skipped, total.counts)}).")
+    return Folded(total.states, Counter(total.counts) + Counter(skipped))
+
+
+def _told(*counts: Mapping[str, int]) -> str:
+    pairs = [
+        f"{number} {reason.removeprefix('skipped: ')}" for count in counts for reason, number in count.items() if number
+    ]
+    return ", ".join(pairs) or "the corpus is empty"
+
+
+def _facts(plan: Plan, model: Model, total: Folded, engine: str, threads: int | None) -> dict[str, Any]:
+    """The manifest's part that all studies of a run share."""
+    skipped = {key.removeprefix("skipped: "): n for key, n in total.counts.items() if key.startswith("skipped: ")}
+    return {
+        **provenance(seed=plan.seed),
+        "plan": json.loads(json.dumps(plan.to_json(), default=list)),
+        "plan_digest": plan.digest,
+        "model": dict(plan.model),
+        "proof": {"projection_error": model.proof.projection_error, "output_error": model.proof.output_error},
+        "stacks": {stack: [model.layers(stack), model.heads(stack), model.head_size(stack)] for stack in model.stacks},
+        "causal": model.causal,
+        "documents": total.counts["documents"],
+        "tokens": total.counts["tokens"],
+        "skipped": skipped,
+        "engine": {"name": engine, "threads": threads or torch.get_num_threads()},
+    }
+
+
+def _write(study: Study, total: Folded, folder: Path, facts: Mapping[str, Any], model: Model) -> Result:
+    state = total.states[study.name]
+    setting = setting_of(facts)
+    figures = {name: chart.to_dict() for name, chart in study.figures(state, setting).items()}
+    manifest = {"study": study.name, "settings": json.loads(json.dumps(study.settings(), default=list)), **facts}
+    return write_result(folder, manifest, study.table(state, setting), packed(state), figures)
+
+
+def setting_of(facts: Mapping[str, Any]) -> Setting:
+    """What tables and figures may say about the run, from its manifest."""
+    stacks = {stack: (sizes[0], sizes[1], sizes[2]) for stack, sizes in facts["stacks"].items()}
+    return Setting(facts["model"]["name"], stacks, facts["causal"], {k: facts[k] for k in ("documents", "tokens")})
+
+
+__all__ = ["Progress", "run", "setting_of"]

@@ -1,0 +1,87 @@
+"""Files that are either whole or not there.
+
+A file is written under another name, forced to disk, and renamed over its own name: a reader, and a run after
+a crash or a power cut, sees the old file or the new one. Several files are first all staged, then all
+renamed, so that a full disk is met before anything has changed.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from headwise.errors import InputError
+
+REASONS = {
+    errno.ENOSPC: "must have room; its disk is full. Free some space and run the same command again.",
+    errno.EDQUOT: "must have room; your quota is used up. Free some space and run the same command again.",
+    errno.EACCES: "must be writable; permission is denied. Choose another folder or change its mode.",
+    errno.EPERM: "must be writable; permission is denied. Choose another folder or change its mode.",
+    errno.EROFS: "must be writable; its file system is read-only. Choose another folder.",
+    errno.ENOTDIR: "must be a folder; there is a file in its way. Choose another folder.",
+    errno.EEXIST: "must be a folder; there is a file of that name. Choose another folder.",
+}
+
+
+def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files, name → bytes, in this order; all are staged before the first is renamed."""
+    staged: list[tuple[Path, Path]] = []
+    with writing_to(folder):
+        try:
+            for name, content in contents.items():
+                path = folder / name
+                temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+                staged.append((temporary, path))
+                stage(temporary, content)
+            for temporary, path in staged:
+                os.replace(temporary, path)
+            for parent in {path.parent for _, path in staged}:
+                sync_folder(parent)
+        finally:
+            for temporary, _ in staged:
+                temporary.unlink(missing_ok=True)
+
+
+def stage(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Force the renames themselves to disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """Turn the operating system's refusals into one line."""
+    try:
+        yield
+    except OSError as error:
+        reason = REASONS.get(error.errno or 0, f"must be writable; got: {error.strerror or error}. Check it.")
+        raise InputError(f"Folder {folder} {reason}") from error
+
+
+def digest(*contents: bytes) -> str:
+    """SHA-256 of the contents one after another, in hex."""
+    total = hashlib.sha256()
+    for content in contents:
+        total.update(content)
+    return total.hexdigest()
+
+
+def digest_of(path: Path) -> str:
+    """The same of a file, a piece at a time."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

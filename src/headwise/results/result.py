@@ -1,0 +1,141 @@
+"""A finished result: a folder that is read again without the model.
+
+    manifest.json       what was run, on what, with what; the SHA-256 of every other file
+    table.parquet       one row a fact
+    state.safetensors   the merged sufficient statistics, from which table and figures were made
+    figures/NAME.json   Vega-Lite specifications, their data inside
+
+The manifest is written last: a folder with a manifest is finished. Opening checks every checksum.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from safetensors.torch import load, save
+from torch import Tensor
+
+from headwise.errors import InputError, UnknownNameError
+from headwise.results.files import digest, digest_of, write_files
+
+if TYPE_CHECKING:
+    import altair as alt
+
+FORMAT = 1
+MANIFEST, TABLE, STATE, FIGURES = "manifest.json", "table.parquet", "state.safetensors", "figures"
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A result on disk; table, state and figures are read when asked for."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        return pl.read_parquet(self.folder / TABLE)
+
+    @cached_property
+    def state(self) -> dict[str, Tensor]:
+        return load((self.folder / STATE).read_bytes())
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """Names of the figures, in the order in which they were written."""
+        return tuple(Path(name).stem for name in self.manifest["files"] if Path(name).parent == Path(FIGURES))
+
+    def spec(self, name: str) -> dict[str, Any]:
+        """The Vega-Lite specification of a figure."""
+        if name not in self.figures:
+            there = ", ".join(self.figures) or "none"
+            raise UnknownNameError(f"There is no figure {name!r} in {self.folder}; there are {there}.")
+        return json.loads((self.folder / figure_file(name)).read_bytes())
+
+    def figure(self, name: str) -> alt.TopLevelMixin:
+        """The figure as an altair chart, to be shown or saved."""
+        import altair as alt
+
+        return alt.Chart.from_dict(self.spec(name))
+
+
+def write_result(
+    folder: str | Path,
+    manifest: Mapping[str, Any],
+    table: pl.DataFrame,
+    state: Mapping[str, Tensor],
+    figures: Mapping[str, Mapping[str, Any]],
+) -> Result:
+    """Write a result, whole or not at all, and open it. `manifest` gains the fields `format` and `files`."""
+    folder = Path(folder)
+    contents = {TABLE: parquet_bytes(table), STATE: save({k: v.contiguous() for k, v in state.items()})}
+    contents |= {figure_file(name): json_bytes(spec) for name, spec in figures.items()}
+    files = {name: {"sha256": digest(content), "bytes": len(content)} for name, content in contents.items()}
+    manifest = {**manifest, "format": FORMAT, "files": files}
+    write_files(folder, {**contents, MANIFEST: json_bytes(manifest)})
+    forget_other_figures(folder, files)
+    return open_result(folder)
+
+
+def open_result(folder: str | Path) -> Result:
+    """The result in a folder, after every file was found to be as it was written."""
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    for name, file in manifest["files"].items():
+        check(folder / name, file["sha256"])
+    return Result(folder, manifest)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(
+            f"A result must be a folder with a {MANIFEST}; there is none in {folder}. Finish its run first."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder / MANIFEST} must be readable; got: {error}. Run the study again.") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or "files" not in manifest:
+        raise InputError(
+            f"{folder / MANIFEST} must be of format {FORMAT}; got another. Use the headwise that wrote it."
+        )
+    return manifest
+
+
+def check(path: Path, sha256: str) -> None:
+    """Refuse a file that is not the one that was written."""
+    try:
+        now = digest_of(path)
+    except OSError as error:
+        raise InputError(f"{path} must be there; got: {error.strerror}. Run the study again.") from None
+    if now != sha256:
+        raise InputError(f"{path} must be as it was written; its checksum differs. Run the study again.")
+
+
+def forget_other_figures(folder: Path, files: Mapping[str, Any]) -> None:
+    """Remove figures of an earlier result in the same folder."""
+    for path in (folder / FIGURES).glob("*.json"):
+        if figure_file(path.stem) not in files:
+            path.unlink()
+
+
+def figure_file(name: str) -> str:
+    return f"{FIGURES}/{name}.json"
+
+
+def parquet_bytes(table: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    table.write_parquet(buffer)
+    return buffer.getvalue()
+
+
+def json_bytes(value: Mapping[str, Any]) -> bytes:
+    """subtle: JSON has no NaN, and readers other than Python's refuse it."""
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()

@@ -1,0 +1,11 @@
+"""Questions asked of a corpus, one file each; users reach them by name through this registry."""
+
+from __future__ import annotations
+
+from headwise.registry import Registry
+from headwise.studies.study import Study
+
+STUDIES: Registry[type[Study]] = Registry(
+    "study",
+    ("headwise.studies.surface",),
+)

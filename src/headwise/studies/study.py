@@ -1,0 +1,170 @@
+"""What every study is: numbers of one layer of one batch, folded into statistics that add up, then a table and figures.
+
+A study never sees the corpus. The engine hands it a layer at a time (`observe`), adds up what it returns, and asks for
+the table and the figures of the sum, so that one process, eight workers and a resumed run give the same answer. The
+figures are drawn from the state alone, without the model.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+import polars as pl
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+
+from headwise import stats
+from headwise.models.model import Model
+from headwise.stats import Statistic
+from headwise.text.categories import categories
+from headwise.types import Batch, Encoding, Layer
+
+State = dict[str, Statistic]  # keys as made by `at`: "entropy@self.3"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A batch as studies read it: which documents these are, and what kind each token is."""
+
+    batch: Batch
+    documents: Int[Tensor, " batch"]  # numbers over the whole corpus
+    causal: bool
+    memo: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def keys(self, layer: Layer) -> tuple[Encoding, ...]:
+        return self.batch.targets if layer.stack == "decoder" else self.batch.texts
+
+    def queries(self, layer: Layer) -> tuple[Encoding, ...]:
+        return self.batch.texts if layer.stack in ("self", "encoder") else self.batch.targets
+
+    def key_categories(self, layer: Layer) -> Int[Tensor, "batch key"]:
+        """The category of every key, −1 at padding."""
+        return self._categories("decoder" if layer.stack == "decoder" else "source", self.keys(layer))
+
+    def query_categories(self, layer: Layer) -> Int[Tensor, "batch query"]:
+        """The category of every query row of this block, −1 at padding."""
+        return self._block(layer, self._all_query_categories(layer))
+
+    def row_weights(self, layer: Layer) -> Float[Tensor, "batch query"]:
+        """1 / (rows of the text) at real rows: summed over rows and blocks, every document weighs 1."""
+        lengths = torch.tensor([len(text) for text in self.queries(layer)])
+        return layer.query_mask.double() / lengths[:, None]
+
+    def row_weights_of(self, layer: Layer, category: int) -> Float[Tensor, "batch query"]:
+        """The same with only the rows of one category: every document that has such rows weighs 1."""
+        chosen = (self._all_query_categories(layer) == category).double()
+        return self._block(layer, chosen / chosen.sum(-1, keepdim=True).clamp(min=1))
+
+    def _all_query_categories(self, layer: Layer) -> Int[Tensor, "batch query"]:
+        side = "source" if layer.stack in ("self", "encoder") else "decoder"
+        return self._categories(side, self.queries(layer))
+
+    @staticmethod
+    def _block(layer: Layer, rows: Shaped[Tensor, "batch query"]) -> Shaped[Tensor, "batch block"]:
+        return rows[:, layer.first_row : layer.first_row + layer.alpha.shape[2]]
+
+    def _categories(self, side: str, texts: tuple[Encoding, ...]) -> Int[Tensor, "batch token"]:
+        if side not in self.memo:
+            causal = self.causal or side == "decoder"
+            kinds = [torch.tensor(categories(text, causal=causal)) for text in texts]
+            self.memo[side] = torch.nn.utils.rnn.pad_sequence(kinds, batch_first=True, padding_value=-1)
+        return self.memo[side]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a table or figure may say about the run: nothing of it is needed to fold."""
+
+    model: str
+    stacks: Mapping[str, tuple[int, int, int]]  # layers, heads, head size
+    causal: bool
+    tokens: Mapping[str, int]  # documents, tokens
+
+
+@dataclass(frozen=True)
+class Study(ABC):
+    """A question. Subclasses are frozen dataclasses whose fields are the settings a user may choose."""
+
+    name: ClassVar[str]
+    gradient: ClassVar[bool] = False  # True: `observe` also gets ∂loss/∂α, as layer.memo["gradient"]
+
+    @abstractmethod
+    def observe(self, layer: Layer, reading: Reading) -> State:
+        """The statistics of one layer (or a block of its rows) of one batch."""
+
+    def check(self, model: Model) -> None:  # noqa: B027 - most studies take any model
+        """Raise, with the reason, where the study does not apply to the model."""
+
+    @abstractmethod
+    def table(self, state: State, setting: Setting) -> pl.DataFrame:
+        """One row a fact."""
+
+    @abstractmethod
+    def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
+        """Charts by the papers' own names."""
+
+    def settings(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def at(name: str, layer: Layer) -> str:
+    """The key of a layer's statistic: entropy@self.3."""
+    return f"{name}@{layer.stack}.{layer.index}"
+
+
+def plus(left: State, right: State) -> State:
+    """Two states added, key by key; the order of the keys is that of their first coming."""
+    total = dict(left)
+    for key, statistic in right.items():
+        total[key] = total[key] + statistic if key in total else statistic  # type: ignore[operator]
+    return total
+
+
+def by_layer(state: State, name: str, stack: str) -> list[Any]:
+    """The statistics called `name` of a stack's layers, in order."""
+    found = {int(key.rpartition(".")[2]): value for key, value in state.items() if key.startswith(f"{name}@{stack}.")}
+    return [found[index] for index in sorted(found)]
+
+
+def packed(state: State) -> dict[str, Tensor]:
+    """One flat dict of tensors in which every statistic names its class: `Moments:entropy@self.3/count`."""
+    return stats.pack({f"{type(value).__name__}:{key}": value for key, value in state.items()})
+
+
+def unpacked(tensors: Mapping[str, Tensor]) -> State:
+    """The state that `packed` made."""
+    groups: dict[str, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        name, _, part = key.rpartition("/")
+        groups.setdefault(name, {})[part] = tensor
+    state = {}
+    for name, parts in groups.items():
+        kind, key = re.split(":", name, maxsplit=1)
+        state[key] = getattr(stats, kind).from_state(parts)
+    return state
+
+
+def head_rows(columns: Mapping[str, Iterable[Float[Tensor, " head"]]], **same: Any) -> pl.DataFrame:
+    """A table with one row a layer and head from columns given layer by layer."""
+    layers = {name: [column.tolist() for column in values] for name, values in columns.items()}
+    first = next(iter(layers.values()))
+    where = [(layer, head) for layer, heads in enumerate(first) for head in range(len(heads))]
+    return pl.DataFrame(
+        {
+            **{name: [value] * len(where) for name, value in same.items()},
+            "layer": [layer for layer, _ in where],
+            "head": [head for _, head in where],
+            "name": [f"L{layer}.H{head}" for layer, head in where],
+            **{name: [value for heads in values for value in heads] for name, values in layers.items()},
+        }
+    )
+
+
+def masked_pairs(layer: Layer) -> Bool[Tensor, "batch query key"]:
+    """Pairs that count: a real query and a key it sees."""
+    return layer.visible & layer.query_mask[:, :, None]
