@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -115,15 +116,22 @@ def _write(
         if json_ == "-":
             print(document)
         else:
-            Path(json_).write_text(document + "\n", encoding="utf-8")
+            _write_file(Path(json_), (document + "\n").encode())
             written.append(Path(json_))
     if csv is not None:
-        table.write_csv(csv)
+        _write_file(csv, table.write_csv().encode())
     if parquet is not None:
-        table.write_parquet(parquet)
+        table.write_parquet(buffer := io.BytesIO())
+        _write_file(parquet, buffer.getvalue())
     if save is not None:
         trace.save(save)
     return written + [path for path in (csv, parquet, save) if path is not None]
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    from headwise.results.files import write_files
+
+    write_files(path.parent, {path.name: content})
 
 
 def _plain(table: pl.DataFrame) -> list[dict[str, Any]]:

@@ -9,16 +9,16 @@ import typer
 
 from headwise.errors import UnknownNameError
 
-HELP = """What there is by name: quantities, models, families.
+HELP = """What there is by name: quantities, studies, models, families.
 
 `headwise list families` builds a tiny random member of every supported family, captures it and proves its numbers, so
 what it shows is what holds on this machine with this version of transformers."""
 
-What = Annotated[str, typer.Argument(help="quantities, models or families", show_default=False)]
+What = Annotated[str, typer.Argument(help="quantities, studies, models or families", show_default=False)]
 
 
 def list_(what: What) -> None:
-    kinds = {"quantities": _quantities, "models": _models, "families": _families}
+    kinds = {"quantities": _quantities, "studies": _studies, "models": _models, "families": _families}
     if what not in kinds:
         raise UnknownNameError(f"There is no list of {what!r}; there are {', '.join(kinds)}.")
     from rich.console import Console
@@ -34,6 +34,12 @@ def _quantities() -> Iterator[str]:
     for title, registry in (("attention [layer head query key]", ATTENTION), ("mixing [layer query key]", MIXING)):
         yield f"[bold]{title.replace('[', chr(92) + '[')}[/]"
         yield from (f"  {entry.name:<18} {entry.about}" for entry in registry.entries())
+
+
+def _studies() -> Iterator[str]:
+    from headwise.studies import STUDIES
+
+    yield from (f"[bold]{entry.name:<12}[/] {entry.about}" for entry in STUDIES.entries())
 
 
 def _models() -> Iterator[str]:

@@ -90,14 +90,13 @@ def _readable(model: Model, documents: Sequence[Document], plan: Plan, counts: C
 
 
 def _item(model: Model, document: Document, plan: Plan) -> Item:
-    options = {"truncate": plan.truncate}
     if not model.is_encoder_decoder:
-        text = model.encode(document.text, document.pair, limit=plan.max_tokens, **options)
+        text = model.encode(document.text, document.pair, limit=plan.max_tokens, truncate=plan.truncate)
         return Item(document.index, text, None)
     if document.pair is None:
         raise InputError("An encoder–decoder reads pairs: source and target.")
-    text = model.encode(document.text, limit=plan.max_tokens, **options)
-    return Item(document.index, text, model.encode_target(document.pair, **options))
+    text = model.encode(document.text, limit=plan.max_tokens, truncate=plan.truncate)
+    return Item(document.index, text, model.encode_target(document.pair, truncate=plan.truncate))
 
 
 def _observe(

@@ -28,7 +28,7 @@ from headwise.models.model import Model
 from headwise.results import Result, claim, open_result, provenance, read_shard, write_result, write_shard
 from headwise.results.files import write_files
 from headwise.studies import STUDIES
-from headwise.studies.study import Setting, Study, packed
+from headwise.studies.study import Setting, Study, packed, plus
 from headwise.text.corpus import CorpusSpec, Shard, open_corpus
 
 WORK = ".run"
@@ -148,16 +148,17 @@ def _workforce(
 def _fold_all(model: Model, plan: Plan, work: Path, workforce: Workforce, progress: bool | None) -> Folded:
     """Fold every shard that is not done, then add up all of them in order."""
     skipped: Counter[str] = Counter()
-    count = 0
+    count = resumed = 0
 
     def missing() -> Iterator[Shard]:
-        nonlocal count
+        nonlocal count, resumed
         for shard in plan.shards(model, skipped):
             count = shard.number + 1
             if read_shard(work, shard.number) is None:
                 bar.start(shard.number, len(shard.documents))
                 yield shard
             else:
+                resumed += 1
                 bar.skip(len(shard.documents))
 
     with watched(plan, shown=progress) as bar:
@@ -165,7 +166,8 @@ def _fold_all(model: Model, plan: Plan, work: Path, workforce: Workforce, progre
             write_shard(work, number, folded.tensors(), {"counts": dict(folded.counts)})
             bar.finish(number, folded.counts.get("tokens", 0))
     plan.corpus.verify()
-    return _merged(work, count, {f"skipped: {reason}": number for reason, number in skipped.items()})
+    total = _merged(work, count, {f"skipped: {reason}": number for reason, number in skipped.items()})
+    return Folded(total.states, {**total.counts, "shards": count, "shards resumed": resumed})
 
 
 def _merged(work: Path, shards: int, skipped: Mapping[str, int]) -> Folded:
@@ -203,11 +205,12 @@ def _facts(plan: Plan, model: Model, total: Folded, engine: str, threads: int | 
         "tokens": total.counts["tokens"],
         "skipped": skipped,
         "engine": {"name": engine, "threads": threads or torch.get_num_threads()},
+        "shards": {"all": total.counts["shards"], "found done": total.counts["shards resumed"]},
     }
 
 
 def _write(study: Study, total: Folded, folder: Path, facts: Mapping[str, Any], model: Model) -> Result:
-    state = total.states[study.name]
+    state = plus(total.states[study.name], study.of_model(model))
     setting = setting_of(facts)
     figures = {name: chart.to_dict() for name, chart in study.figures(state, setting).items()}
     manifest = {"study": study.name, "settings": json.loads(json.dumps(study.settings(), default=list)), **facts}

@@ -26,6 +26,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headwise.errors import ModelError
 from headwise.measures import ATTENTION
 from headwise.types import Layer, once, once_per_text
 
@@ -97,7 +98,7 @@ def factors(layer: Layer) -> Factors | None:
     return Factors(_grouped(layer) @ basis[:, :, None], basis, found.rank)
 
 
-@once_per_text
+@once
 def _shared_basis(layer: Layer) -> Whitener | None:
     """Q and the rank of each text's values where its queries all see the same keys."""
     if not _is_shared(layer.visible):
@@ -182,20 +183,57 @@ def _ranks(
 def _row_grams(
     values: Float[Tensor, "batch kv_head key d_head"], visible: Bool[Tensor, "batch query key"]
 ) -> Iterator[tuple[slice, Float[Tensor, "batch kv_head rows d_head d_head"], Int[Tensor, "batch kv_head rows"]]]:
-    """G_i = Σ v vᵀ over the keys of each row, a few rows at a time; along a causal mask each row adds one key."""
-    size = values.shape[0] * values.shape[1] * values.shape[3] ** 2 * 8
-    step = max(1, CHUNK_BYTES // size)
-    for start in range(0, visible.shape[1], step):
+    """G_i = Σ v vᵀ over the keys of each row, a few rows at a time.
+
+    Rows see runs of keys (causal, window, padding). The keys that all rows of a chunk see are summed once; from there a
+    running sum goes right to the keys that come into sight and another left to those that go out of it. subtle: nothing
+    is ever subtracted, as the rounding of a large value that has left the window would stay behind.
+    """
+    step = max(1, CHUNK_BYTES // (values.shape[0] * values.shape[1] * values.shape[3] ** 2 * 8))
+    start = 0
+    while start < visible.shape[1]:
         rows = slice(start, start + step)
-        seen = visible[:, rows].double()
-        first, change = seen[:, :1], seen.diff(dim=1)
-        outer_first = torch.einsum("bqk,bhkd,bhke->bhqde", first, values, values)
-        touched = change.abs().sum((0, 1)).nonzero()[:, 0]  # keys that come into or go out of sight in this chunk
-        near = values[:, :, touched]
-        outer = torch.einsum("bhkd,bhke->bhkde", near, near).flatten(-2)
-        steps = torch.einsum("bqk,bhkx->bhqx", change[:, :, touched], outer).unflatten(-1, values.shape[3:] * 2)
-        grams = torch.cat([outer_first, steps], dim=2).cumsum(2)
-        yield rows, grams, visible[:, rows].sum(-1)[:, None].expand(-1, values.shape[1], -1)
+        first, stop = _runs(visible[:, rows])
+        if int(first.max()) > int(stop.min()) and step > 1:  # no key that all see: take fewer rows
+            step = max(1, step // 2)
+            continue
+        yield rows, _run_grams(values, first, stop), visible[:, rows].sum(-1)[:, None].expand(-1, values.shape[1], -1)
+        start += step
+
+
+def _runs(visible: Bool[Tensor, "batch rows key"]) -> tuple[Int[Tensor, "batch rows"], Int[Tensor, "batch rows"]]:
+    """The first key of each row's run and the one after its last; rows that see nothing (padding) fit in anywhere."""
+    count = visible.sum(-1)
+    first = visible.int().argmax(-1)
+    stop = first + count
+    if bool((visible & (torch.arange(visible.shape[2], device=visible.device) >= stop[..., None])).any()):
+        raise ModelError("Each query must see a run of consecutive keys; this model's mask has gaps. Use raw or norm.")
+    blind = count == 0
+    return (
+        torch.where(blind, first.where(~blind, 0).max(), first),
+        torch.where(blind, stop.where(~blind, visible.shape[2]).min(), stop),
+    )
+
+
+def _run_grams(
+    values: Float[Tensor, "batch kv_head key d_head"],
+    first: Int[Tensor, "batch rows"],
+    stop: Int[Tensor, "batch rows"],
+) -> Float[Tensor, "batch kv_head rows d_head d_head"]:
+    """Σ v vᵀ over keys first … stop−1 of each row, from a part that is common to all rows."""
+    middle, end = int(first.max()), max(int(stop.min()), int(first.max()))
+    common = values[:, :, middle:end]
+    right = _running(values[:, :, end : int(stop.max())])
+    left = _running(values[:, :, int(first.min()) : middle].flip(2))
+    take = lambda sums, number: torch.stack([s[:, n] for s, n in zip(sums, number, strict=True)])  # noqa: E731
+    grams = take(right, (stop - end).clamp(min=0)) + take(left, (middle - first).clamp(min=0))
+    return grams + (common.mT @ common)[:, :, None]
+
+
+def _running(values: Float[Tensor, "batch kv_head key d_head"]) -> Float[Tensor, "batch kv_head more d_head d_head"]:
+    """Σ v vᵀ over the first 0, 1, 2 … keys."""
+    outer = torch.einsum("bhkd,bhke->bhkde", values, values).cumsum(2)
+    return torch.cat([outer.new_zeros(*outer.shape[:2], 1, *outer.shape[3:]), outer], dim=2)
 
 
 def whiten(

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -113,40 +113,32 @@ class Recorder:
         return out, alpha
 
     def finish(self, out: Tensor) -> None:
-        """The projection has run: emit the layer, whole or in blocks."""
+        """The projection has run: hand on the layer, whole or in blocks."""
         assert self.pending is not None
         site, (call, alpha) = self.sites[self.done], self.pending
         self.done, self.pending = self.done + 1, None
-        if not self.wanted(site):
-            return
-        whole = self._layer(site, call, alpha, out)
-        if alpha is not None:
-            self.visit(whole)
-            return
-        for start in range(0, call.length, self.rows):
-            self.visit(cut(whole, start, start + self.rows, at_least_float(call.rows(start, start + self.rows)[1])))
+        if self.wanted(site):
+            for layer in self._layers(site, call, alpha, at_least_float(out)):
+                self.visit(layer)
 
-    def _layer(self, site: Site, call: Call, alpha: Tensor | None, out: Tensor) -> Layer:
+    def _layers(self, site: Site, call: Call, alpha: Tensor | None, out: Tensor) -> Iterator[Layer]:
         query_mask = self.masks["source" if site.stack in ("self", "encoder") else "target"]
         key_mask = self.masks["target" if site.stack == "decoder" else "source"]
-        value = at_least_float(call.value)
+        value, visible, text_memo = at_least_float(call.value), call.visible(key_mask), {}
         if not bool(key_mask.all()):
             value = value * key_mask[:, None, :, None]
         residual = self.residuals.get(site.residual_of) if site.residual_of is not None else None
-        return Layer(
-            stack=site.stack, index=site.index, first_row=0, value=value, circuit=site.circuit,
-            alpha=torch.empty(0) if alpha is None else at_least_float(alpha),
-            visible=call.visible(key_mask), query_mask=query_mask, key_mask=key_mask,
-            out=at_least_float(out), residual=None if residual is None else at_least_float(residual),
-        )  # fmt: skip
-
-
-def cut(layer: Layer, start: int, stop: int, alpha: Tensor) -> Layer:
-    """The query rows start … stop of a layer, with their weights."""
-    rows = slice(start, stop)
-    residual = None if layer.residual is None else layer.residual[:, rows]
-    return replace(layer, first_row=start, alpha=alpha, memo={}, visible=layer.visible[:, rows], residual=residual,
-                   query_mask=layer.query_mask[:, rows], out=layer.out[:, rows])  # fmt: skip
+        residual = None if residual is None else at_least_float(residual)
+        step = call.length if alpha is not None else self.rows
+        for start in range(0, call.length, step):
+            rows = slice(start, start + step)
+            weights = call.rows(start, start + step)[1] if alpha is None else alpha
+            yield Layer(
+                stack=site.stack, index=site.index, first_row=start, circuit=site.circuit, text_memo=text_memo,
+                alpha=at_least_float(weights), value=value, visible=visible[:, rows], key_mask=key_mask,
+                query_mask=query_mask[:, rows], out=out[:, rows],
+                residual=None if residual is None else residual[:, rows],
+            )  # fmt: skip
 
 
 def at_least_float(x: Tensor) -> Tensor:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from safetensors import SafetensorError
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from headwise.errors import InputError, ModelError
+from headwise.errors import HeadwiseError, InputError, ModelError
 from headwise.models.capture import quiet
 from headwise.models.model import Model
 from headwise.models.packaged import PACKAGED, packaged_folder
@@ -16,6 +18,8 @@ from headwise.models.proof import prove
 from headwise.models.tasks import auto_class
 from headwise.models.tiny import tiny_model
 
+VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "source.spm",
+                "sentencepiece.bpe.model")  # fmt: skip
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
 
 
@@ -40,11 +44,21 @@ def load(
     else:
         name = str(source)
         hf, tokenizer = _read(name, task, kind, revision, trust_remote_code)
-        hf = hf.to(device)  # type: ignore[arg-type]
+        hf = _on_device(hf, device)
     hf.eval()
     asked = {"device": device, "dtype": str(kind).removeprefix("torch."), "task": task, "revision": revision}
     asked |= {"source": name, "trust_remote_code": trust_remote_code}
     return Model(name, hf, tokenizer, prove(hf), revision, None if isinstance(source, tuple) else asked)
+
+
+def _on_device(model: PreTrainedModel, device: str) -> PreTrainedModel:
+    try:
+        return model.to(device)  # type: ignore[arg-type]
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"A device is cpu, cuda, cuda:1, mps …, and must be there, but {device!r} is not ({reason})."
+        ) from None
 
 
 def _dtype(dtype: str | torch.dtype) -> torch.dtype:
@@ -57,20 +71,35 @@ def _dtype(dtype: str | torch.dtype) -> torch.dtype:
 def _read(
     name: str, task: str | None, dtype: torch.dtype, revision: str | None, trust: bool
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    if name.startswith("tiny:"):
-        model, tokenizer = tiny_model(name.removeprefix("tiny:"), task=task)
-        return model.to(dtype), tokenizer  # type: ignore[arg-type]
-    where = str(packaged_folder(name)) if name in PACKAGED else name
-    _check_folder(where)
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust}
     try:
+        if name.startswith("tiny:"):
+            model, tokenizer = tiny_model(name.removeprefix("tiny:"), task=task)
+            return model.to(dtype), tokenizer  # type: ignore[arg-type]
+        where = str(packaged_folder(name)) if name in PACKAGED else name
+        _check_folder(where)
         with quiet():
-            config = AutoConfig.from_pretrained(where, **options)
             tokenizer = AutoTokenizer.from_pretrained(where, **options)
-            model = auto_class(task).from_pretrained(where, config=config, dtype=dtype, use_safetensors=True, **options)
-    except (OSError, ValueError, ImportError, KeyError) as error:
-        raise _unreadable(name, error) from error
+            model, info = auto_class(task).from_pretrained(
+                where, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
+            )
+    except HeadwiseError:
+        raise
+    except Exception as error:  # whatever transformers makes of a broken checkpoint is one line here
+        raise _unreadable(name, task, error) from error
+    _check_complete(name, task, info["missing_keys"])
     return model, tokenizer
+
+
+def _check_complete(name: str, task: str | None, missing: Iterable[str]) -> None:
+    """subtle: transformers fills what a checkpoint lacks with random numbers. Only an unused pooler may be one."""
+    made_up = sorted(key for key in missing if task is not None or "pooler" not in key)
+    if made_up:
+        head = f" It has no trained head for {task}." if task else ""
+        raise ModelError(
+            f"Every weight must come from the checkpoint, but {name} lacks {len(made_up)}, e.g. {made_up[0]}.{head} "
+            "Load a checkpoint that has them."
+        )
 
 
 def _check_folder(where: str) -> None:
@@ -79,21 +108,25 @@ def _check_folder(where: str) -> None:
         return
     if not (folder / "config.json").is_file():
         raise ModelError(f"A model folder must hold a config.json, but {where} does not; pass a checkpoint's folder.")
+    if not any((folder / file).is_file() for file in VOCABULARIES):
+        raise ModelError(f"A model folder must hold its tokenizer, but {where} has no tokenizer.json or vocabulary.")
     if list(folder.glob("*.safetensors")):
         return
     if list(folder.glob("*.bin")) or list(folder.glob("*.pt")):
         raise ModelError(
-            f"Weights must be safetensors, but {where} holds only pickled ones, which can run code when opened; convert "
+            f"Weights must be safetensors, but {where} holds only pickled ones, which may run code; convert "
             "them with model.save_pretrained(folder) where you trust them."
         )
     raise ModelError(f"A model folder must hold *.safetensors, but {where} has none; save the model there.")
 
 
-def _unreadable(name: str, error: Exception) -> ModelError:
+def _unreadable(name: str, task: str | None, error: Exception) -> ModelError:
     """One line out of transformers' paragraph."""
     text = " ".join(str(error).split())
-    if "safetensors" in text:
+    if "safetensors" in text and not isinstance(error, SafetensorError):
         return ModelError(f"{name} has no safetensors weights, and pickled ones are not opened; convert them first.")
+    if name.startswith("tiny:"):
+        return ModelError(f"{name} cannot be made{f' for {task}' if task else ''}: {text[:200]}")
     if Path(name).exists():
         return ModelError(f"{name} could not be read: {text[:200]}")
     known = ", ".join([*PACKAGED, "tiny:bert"])

@@ -211,6 +211,8 @@ class Model:
         return self.encode_target(written, truncate=truncate)
 
     def _check_layers(self, layers: Sequence[int] | None) -> None:
+        if layers is not None and not layers:
+            raise InputError("At least one layer must be kept, but layers=[] was given; leave it out to keep all.")
         for layer in layers or ():
             if not 0 <= layer < self.layers():
                 raise InputError(f"Layers of {self.name} go from 0 to {self.layers() - 1}, but {layer} was asked for.")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from headwise.errors import InputError
 from headwise.models.trace import Trace
+from headwise.results.files import write_files
 from headwise.types import Circuit, Encoding, Layer, Norm
 
 FORMAT = "headwise-trace-1"
@@ -23,6 +22,8 @@ LAYER_TENSORS = ("alpha", "value", "visible", "query_mask", "key_mask", "out", "
 
 def save_trace(trace: Trace, path: Path) -> Path:
     """Write `trace` to `path`; the file is whole or not there."""
+    if not path.parent.is_dir():
+        raise InputError(f"The folder of a saved trace must exist, but {path.parent} does not; make it first.")
     tensors = {f"hidden.{stack}": states for stack, states in trace.hidden.items()}
     for number, layer in enumerate(trace.layers):
         tensors |= {f"{number}.{name}": tensor for name, tensor in _layer_tensors(layer).items()}
@@ -31,15 +32,9 @@ def save_trace(trace: Trace, path: Path) -> Path:
         "text": asdict(trace.text), "target": None if trace.target is None else asdict(trace.target),
         "layers": [_layer_facts(layer) for layer in trace.layers],
     }  # fmt: skip
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    os.close(handle)
-    try:
-        contents = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-        save_file(contents, temporary, metadata={"format": FORMAT, "facts": json.dumps(facts)})
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    contents = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    whole = save(contents, metadata={"format": FORMAT, "facts": json.dumps(facts)})
+    write_files(path.parent, {path.name: whole})
     return path
 
 

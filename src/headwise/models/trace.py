@@ -93,7 +93,7 @@ class Trace:
 
     def words(
         self, quantity: str = "raw", *, to: str = "sum", from_: str = "mean", stack: str | None = None
-    ) -> Float[Tensor, "layer head word word"]:
+    ) -> Float[Tensor, "layer head query_word key_word"]:
         """A quantity between words: what a word's tokens get is summed, what they give is averaged.
 
         `to`: "sum" or "mean"; `from_`: "mean", "sum" or "first" (the word's first token speaks for it). The words are
@@ -246,7 +246,8 @@ def _agreement(layer: Layer) -> tuple[Tensor, Tensor]:
 def _output_change(layer: Layer, head: int, changed: Float[Tensor, "query key"]) -> float:
     vectors = layer.head_value[0, head].double() @ layer.circuit.w_o[head].double()
     before = layer.alpha[0, head].double() @ vectors
-    return float(((changed @ vectors - before).norm(dim=-1) / before.norm(dim=-1)).max())
+    moved, size = (changed @ vectors - before).norm(dim=-1), before.norm(dim=-1)
+    return float(torch.where(moved == 0, 0.0, moved / size).max())  # a head whose W_O is zero sends nothing either way
 
 
 def _viewer() -> Any:

@@ -19,12 +19,14 @@ def by_layer(
     index = ["layer", "name", *([facet] if facet else [])]
     long = table.select(*index, *present).rename(present).unpivot(index=index, variable_name="what")
     long = long.filter(pl.col("value").is_not_nan() & pl.col("value").is_not_null())
-    panels = long[facet].unique(maintain_order=True).to_list() if facet else [None]
-    charts = [_panel(long if p is None else long.filter(pl.col(facet) == p), p, present, unit, rule) for p in panels]
+    parts = (
+        {"": long} if facet is None else {str(key[0]): part for key, part in long.group_by(facet, maintain_order=True)}
+    )
+    charts = [_panel(part, title, present, unit, rule) for title, part in parts.items()]
     return alt.hconcat(*charts).resolve_scale(y="independent", color="shared")
 
 
-def _panel(long: pl.DataFrame, title: str | None, names: Mapping[str, str], unit: str, rule: float | None) -> Any:
+def _panel(long: pl.DataFrame, title: str, names: Mapping[str, str], unit: str, rule: float | None) -> Any:
     colour = alt.Color(
         "what:N",
         title=None,
@@ -40,5 +42,5 @@ def _panel(long: pl.DataFrame, title: str | None, names: Mapping[str, str], unit
     layers = [points, lines]
     if rule is not None:
         layers.append(alt.Chart(pl.DataFrame({"y": [rule]})).mark_rule(strokeDash=[6, 4], color="#666").encode(y="y:Q"))
-    heading = alt.TitleParams(title or "", anchor="start", fontSize=13, fontWeight="normal")
+    heading = alt.TitleParams(title, anchor="start", fontSize=13, fontWeight="normal")
     return alt.layer(*layers).properties(width=260, height=220, title=heading)

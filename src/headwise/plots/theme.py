@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import io
 from pathlib import Path
 from typing import Any
 
 import altair as alt
 
 from headwise.errors import InputError
+from headwise.results.files import write_files
 
 # Both are white at zero; orange against purple is told apart in every kind of colour blindness.
 DIVERGING = ["#7f3b08", "#e08214", "#fee0b6", "#ffffff", "#d8daeb", "#8073ac", "#2d004b"]
@@ -38,18 +38,11 @@ def themed(chart: Any, title: str, *caption: str) -> Any:
 def save_chart(chart: Any, path: str | Path) -> Path:
     """Write a chart as SVG, PNG, PDF or one HTML page that needs no network; the file is whole or not there."""
     path = Path(path)
-    if path.suffix.lower() not in FORMATS:
+    if path.suffix not in FORMATS:
         raise InputError(f"A figure is written as {', '.join(FORMATS)}, but {path.name} ends otherwise; rename it.")
-    if not path.parent.is_dir():
-        raise InputError(f"The folder of a figure must exist, but {path.parent} does not; make it first.")
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=path.suffix)
-    os.close(handle)
-    try:
-        options = {"inline": True} if path.suffix == ".html" else {"ppi": 150} if path.suffix == ".png" else {}
-        chart.save(temporary, **options)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    options = {"inline": True} if path.suffix == ".html" else {"ppi": 150} if path.suffix == ".png" else {}
+    buffer = io.BytesIO() if path.suffix in (".png", ".pdf") else io.StringIO()
+    chart.save(buffer, format=path.suffix.removeprefix("."), **options)
+    content = buffer.getvalue()
+    write_files(path.parent, {path.name: content if isinstance(content, bytes) else content.encode("utf-8")})
     return path

@@ -7,5 +7,5 @@ from headwise.studies.study import Study
 
 STUDIES: Registry[type[Study]] = Registry(
     "study",
-    ("headwise.studies.surface",),
+    ("headwise.studies.surface", "headwise.studies.norms", "headwise.studies.nullspace",),
 )

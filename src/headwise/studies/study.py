@@ -100,6 +100,10 @@ class Study(ABC):
     def check(self, model: Model) -> None:  # noqa: B027 - most studies take any model
         """Raise, with the reason, where the study does not apply to the model."""
 
+    def of_model(self, model: Model) -> State:  # noqa: ARG002 - most studies need only what was observed
+        """What the weights alone tell, added once to the sum of all shards."""
+        return {}
+
     @abstractmethod
     def table(self, state: State, setting: Setting) -> pl.DataFrame:
         """One row a fact."""

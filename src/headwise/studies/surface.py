@@ -114,8 +114,8 @@ def _fig2(table: pl.DataFrame, setting: Setting) -> Any:
     return themed(
         chart,
         f"{setting.model}: what each head gives to special tokens and punctuation",
-        "One point a head; lines are layer means. Raw weights are probabilities; effective weights are signed;",
-        "norms are lengths of vectors, on their own scale. A peak that is there in raw and gone in effective changes nothing.",
+        "One point a head; lines are layer means. Raw weights are probabilities, effective weights are signed, norms are",
+        "lengths of vectors on their own scale. A peak that is there in raw and gone in effective changes nothing.",
     )
 
 

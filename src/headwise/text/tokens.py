@@ -25,9 +25,10 @@ def encode(
 
     Raises where the text is empty, is not Unicode, or has more than `limit` tokens; `truncate` cuts it instead.
     """
-    for part in (text, pair):
-        _check_text(part)
-    options: dict[str, Any] = {"truncation": truncate and limit is not None, "padding": False}
+    _check_text(text)
+    if pair is not None:
+        _check_text(pair)
+    options: dict[str, Any] = {"truncation": truncate and limit is not None, "padding": False, "verbose": False}
     if options["truncation"]:
         options["max_length"] = limit
     if tokenizer.is_fast:
@@ -44,9 +45,7 @@ def encode(
     return _encoding(tokenizer, coded, ids, (text, pair))
 
 
-def _check_text(text: str | None) -> None:
-    if text is None:
-        return
+def _check_text(text: object) -> None:
     if not isinstance(text, str):
         raise InputError(f"A text must be a string, but a {type(text).__name__} was given; pass the text itself.")
     if not text.strip():
@@ -67,10 +66,9 @@ def _encoding(
     if tokenizer.is_fast:
         offsets, source = list(coded["offset_mapping"]), coded.sequence_ids(0)
     else:
-        source = [None if i in special_ids else 0 for i in ids]
-        pieces = [t for t, s in zip(tokens, source, strict=True) if s is not None]
-        found = iter(piece_offsets(texts[0], pieces))
-        offsets = [next(found) if s is not None else (0, 0) for s in source]
+        offsets, source = _found(tokenizer, tokens, [i in special_ids for i in ids], texts)
+    if not any(side is not None for side in source):
+        raise InputError("A text must give at least one token of its own, but this one gives none; pass another text.")
     unit, words = _units(tokens, offsets, source, texts)
     return Encoding(
         tokens=tuple(_readable(tokenizer, tokens)),
@@ -81,6 +79,21 @@ def _encoding(
         unit=tuple(unit),
         words=tuple(words),
     )  # fmt: skip
+
+
+def _found(
+    tokenizer: PreTrainedTokenizerBase, tokens: Sequence[str], special: Sequence[bool], texts: tuple[str, str | None]
+) -> tuple[list[tuple[int, int]], list[int | None]]:
+    """Offsets and source text of each token, for tokenizers that do not report them."""
+    own = [at for at, is_special in enumerate(special) if not is_special]
+    first = min(len(tokenizer.tokenize(texts[0])), len(own))
+    offsets: list[tuple[int, int]] = [(0, 0)] * len(tokens)
+    source: list[int | None] = [None] * len(tokens)
+    for side, places in enumerate((own[:first], own[first:])):
+        spans = piece_offsets(texts[side] or "", [tokens[at] for at in places])
+        for at, span in zip(places, spans, strict=True):
+            offsets[at], source[at] = span, side
+    return offsets, source
 
 
 def _units(

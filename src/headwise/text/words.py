@@ -8,13 +8,14 @@ in four bytes) they share the word.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Sequence
 
+import regex
+
 IDEOGRAPH = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-LETTERS = rf"(?:(?![{IDEOGRAPH}])[\w\u0300-\u036f])+"
-WORD = re.compile(rf"{LETTERS}(?:['’\-]{LETTERS})*|\S")
+LETTERS = rf"(?:(?![{IDEOGRAPH}])[\w\p{{M}}])+"
+WORD = regex.compile(rf"{LETTERS}(?:['’\-]{LETTERS})*|\S")
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
@@ -70,8 +71,11 @@ def piece_offsets(text: str, pieces: Sequence[str]) -> list[tuple[int, int]]:
     """Character spans of SentencePiece pieces for tokenizers that do not report them (Marian).
 
     Each piece is searched for from where the last one ended, in the text as it is and then as normalised; a piece
-    that cannot be found (an unknown character) takes the next character that is not white space.
+    that cannot be found (an unknown character) takes the next character that is not white space. Pieces that are the
+    bytes of the text (ByT5) belong to the character that their byte is part of.
     """
+    if [ord(piece) if len(piece) == 1 else -1 for piece in pieces] == list(text.encode("utf-8"))[: len(pieces)]:
+        return [(at, at + 1) for at, char in enumerate(text) for _ in char.encode("utf-8")][: len(pieces)]
     spans, at = [], 0
     for piece in pieces:
         bare = piece.replace("▁", " ").strip()

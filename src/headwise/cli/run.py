@@ -1,0 +1,161 @@
+"""`headwise run` and `headwise show`: studies over a corpus, and their results again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headwise.errors import InputError
+
+if TYPE_CHECKING:
+    from headwise.results import Result
+
+RUN_HELP = """Run studies over a corpus, in one pass: a table and figures each, resumable at every shard.
+
+The same command again goes on after a crash, and opens the results once they are there.
+
+  headwise run surface,norms,nullspace --out out
+  headwise run surface --model demo-llm --corpus wiki.txt.gz --max-tokens 256 --truncate --out out
+  headwise run distances --corpus wiki.test.raw --segments 128 --out out --engine ray --workers 8
+"""
+SHOW_HELP = """Show a result again: what was run, its table, its figures.
+
+  headwise show out
+  headwise show out/surface --figure fig2 --save fig2.pdf
+"""
+
+Studies = Annotated[
+    str, typer.Argument(help="Names, with commas between; see `headwise list studies`.", show_default=False)
+]
+Out = Annotated[
+    Path, typer.Option(help="Folder for the results; one folder a study where there are several.", show_default=False)
+]
+Model = Annotated[str, typer.Option(help="Hub id, folder, demo, demo-llm, demo-base or tiny:NAME.")]
+Task = Annotated[str | None, typer.Option(help="Load a head too: masked-lm, causal-lm, classification, translation.")]
+Dtype = Annotated[str, typer.Option(help="float32, float16, bfloat16 or float64.")]
+Corpus = Annotated[
+    str, typer.Option(help="File (text, jsonl, parquet, tsv; .gz, .zst), - for stdin, sample, hf:ID:SPLIT.")
+]
+Kind = Annotated[
+    str | None, typer.Option(help="blocks, lines, wikitext, jsonl, parquet or tsv, where the name does not tell.")
+]
+Columns = Annotated[str | None, typer.Option(help="Columns of the text and its pair, with a comma between.")]
+Segments = Annotated[int | None, typer.Option(help="Pair consecutive paragraphs into texts of up to this many tokens.")]
+Quantity = Annotated[
+    str | None, typer.Option(help="Quantities to look at, with commas between, for studies that take them.")
+]
+Truncate = Annotated[bool, typer.Option("--truncate", help="Cut texts that are too long, instead of skipping them.")]
+MaxTokens = Annotated[int | None, typer.Option(help="Longest text; the model's own limit otherwise.")]
+EngineName = Annotated[str, typer.Option("--engine", help="local, or ray for many processes.")]
+Address = Annotated[str | None, typer.Option(help="Address of a Ray cluster; none starts one here.")]
+Workers = Annotated[int | None, typer.Option(help="Ray: number of workers; all cores otherwise.")]
+Threads = Annotated[int | None, typer.Option(help="Threads a worker; equal threads give equal bits.")]
+Shard = Annotated[int, typer.Option("--shard", help="Documents a shard: what is lost at most in a crash.")]
+BatchTokens = Annotated[int, typer.Option(help="Padded tokens of a batch.")]
+Seed = Annotated[int, typer.Option(help="For what is sampled.")]
+FigureName = Annotated[str | None, typer.Option("--figure", help="One figure of the result.")]
+Save = Annotated[Path | None, typer.Option(help="Where to write it: .svg, .png, .pdf or .html.")]
+Folder = Annotated[Path, typer.Argument(help="A result, or a folder of results.", show_default=False)]
+
+
+def run(
+    studies: Studies,
+    out: Out,
+    model: Model = "demo",
+    task: Task = None,
+    dtype: Dtype = "float32",
+    corpus: Corpus = "sample",
+    kind: Kind = None,
+    columns: Columns = None,
+    segments: Segments = None,
+    quantity: Quantity = None,
+    truncate: Truncate = False,
+    max_tokens: MaxTokens = None,
+    engine: EngineName = "local",
+    address: Address = None,
+    workers: Workers = None,
+    threads: Threads = None,
+    shard: Shard = 64,
+    batch_tokens: BatchTokens = 2048,
+    seed: Seed = 0,
+) -> None:
+    from headwise.engine.run import run as run_studies
+
+    results = run_studies(
+        studies, model, corpus=corpus, out=out, segments=segments, kind=kind, columns=_columns(columns), task=task,
+        dtype=dtype, settings=_settings(studies, quantity), engine=engine, address=address, workers=workers,
+        threads=threads, shard_documents=shard, batch_tokens=batch_tokens, truncate=truncate, max_tokens=max_tokens,
+        seed=seed,
+    )  # fmt: skip
+    for result in results.values() if isinstance(results, dict) else [results]:
+        _summary(result)
+
+
+def show(folder: Folder, figure: FigureName = None, save: Save = None) -> None:
+    from headwise.results import open_result
+
+    if not (folder / "manifest.json").is_file() and folder.is_dir():
+        inside = sorted(path.parent for path in folder.glob("*/manifest.json"))
+        if inside and figure is None:
+            for path in inside:
+                _summary(open_result(path))
+            return
+        if inside:
+            raise InputError(f"A figure is of one result, but {folder} has several: {', '.join(map(str, inside))}.")
+    result = open_result(folder)
+    if figure is None:
+        _summary(result)
+        _print_table(result)
+        return
+    chart = result.figure(figure)
+    from headwise.plots.theme import save_chart
+
+    print(f"wrote {save_chart(chart, save or Path(f'{figure}.svg'))}")
+
+
+def _columns(columns: str | None) -> list[str | int] | None:
+    return None if columns is None else [int(c) if c.isdigit() else c for c in columns.split(",")]
+
+
+def _settings(studies: str, quantity: str | None) -> dict[str, dict[str, Any]]:
+    """`--quantity` for every study that has such a setting."""
+    if quantity is None:
+        return {}
+    from dataclasses import fields
+
+    from headwise.studies import STUDIES
+
+    chosen: dict[str, dict[str, Any]] = {}
+    for name in (part.strip() for part in studies.split(",")):
+        known = {field.name for field in fields(STUDIES[name])}
+        if "quantities" in known:
+            chosen[name] = {"quantities": tuple(quantity.split(","))}
+        elif "quantity" in known:
+            chosen[name] = {"quantity": quantity}
+    return chosen
+
+
+def _summary(result: Result) -> None:
+    """A few lines: what was read, what was skipped and why, where it is."""
+    manifest = result.manifest
+    skipped = ", ".join(f"{count} {reason}" for reason, count in manifest["skipped"].items()) or "nothing"
+    print(
+        f"{manifest['study']}: {manifest['model']['name']} on {manifest['plan']['corpus']['name']}, "
+        f"{manifest['documents']:,} texts, {manifest['tokens']:,} tokens; skipped: {skipped}"
+    )
+    print(f"  {result.folder}/table.parquet ({len(result.table)} rows); figures: {', '.join(result.figures)}")
+    if result.figures:
+        print(
+            f"  headwise show {result.folder} --figure {result.figures[0]} --save {result.figures[0]}.svg",
+            file=sys.stderr,
+        )
+
+
+def _print_table(result: Result) -> None:
+    import polars as pl
+
+    with pl.Config(tbl_rows=24, tbl_cols=12, tbl_width_chars=120, float_precision=3, tbl_hide_column_data_types=True):
+        print(result.table)

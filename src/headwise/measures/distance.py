@@ -1,0 +1,219 @@
+r"""How far apart the heads of a model are: Jensen-Shannon divergences of all pairs, a plane that keeps them, clusters.
+
+Clark et al. 2019 (https://arxiv.org/abs/1906.04341) §6 add up JS over all tokens. With p and q the rows of two heads,
+smoothed as in the released code, p ← 0.999 p + 0.001/n, and s = p + q,
+
+    Σ JS(p, q) = ½ [ Σ p log 2p + Σ q log 2q − Σ s log s ],
+
+each Σ over all rows and keys at once. So only the last term is a matter of pairs: one logarithm a pair and key, in the
+precision of the maps (the released code takes two), in blocks that stay in the cache and are added up in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float64, Int
+from numpy import ndarray
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+from torch import Tensor
+
+SMOOTHING = 1e-3
+BLOCK = 1 << 17  # numbers of a block: two float32 buffers of 512 KiB
+
+Rows = Float[Tensor, "head pair"]  # the smoothed rows of every head, one after another
+Distances = Float[ndarray, "head head"]
+Points = Float[ndarray, "head 2"]
+
+
+@dataclass(frozen=True)
+class Smoothed:
+    """The rows of some heads, one after another, without a zero."""
+
+    rows: Rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def p_log_2p(self) -> Float64[Tensor, " head"]:
+        """The part of a distance that is the head's own, Σ p log 2p."""
+        return torch.stack([torch.xlogy(row, 2 * row).sum() for row in map(Tensor.double, self.rows)])
+
+
+def smoothed(map_: Float[Tensor, "batch head query key"], pairs: Bool[Tensor, "batch query key"]) -> Smoothed:
+    """Each row over its `pairs` as a distribution, a thousandth of it spread evenly.
+
+    Rows are divided by their sum: a matter of rounding for attention weights (but where a learned sink takes a part),
+    and what makes norms a distribution.
+    """
+    map_ = map_.where(pairs[:, None], 0.0)
+    share = map_ / map_.sum(-1, keepdim=True)
+    even = (SMOOTHING / pairs.sum(-1, keepdim=True).to(map_.dtype))[:, None]
+    return Smoothed(((1 - SMOOTHING) * share + even).transpose(0, 1)[:, pairs])
+
+
+def summed_js(heads: Smoothed, others: Sequence[Smoothed]) -> Float64[Tensor, "head other"]:
+    """Σ JS in nats, of each head with those of `others` and then with the `heads` themselves (0 on itself)."""
+    own_terms = heads.p_log_2p
+    terms = torch.cat([*(other.p_log_2p for other in others), own_terms])
+    s_log_s = torch.zeros(len(heads), len(terms), dtype=torch.float64)
+    _side_by_side(_tasks(heads, others, s_log_s), heads.rows)
+    js = (own_terms[:, None] + terms - s_log_s) / 2
+    own = js[:, -len(heads) :].tril(-1)
+    return torch.cat([js[:, : -len(heads)], own + own.mT], dim=1).clamp(min=0)
+
+
+def _tasks(heads: Smoothed, others: Sequence[Smoothed], into: Float64[Tensor, "head other"]) -> list[Task]:
+    """Each head with each group of others, and with the heads before it in its own group."""
+    tasks: list[Task] = []
+    for row, sums in zip(heads.rows, into, strict=True):
+        groups = [*(other.rows for other in others), heads.rows[: len(tasks) // (len(others) + 1)]]
+        tasks += [(row, group, cells) for group, cells in zip(groups, _split(sums, groups), strict=True)]
+    return tasks
+
+
+def _split(sums: Float64[Tensor, " other"], groups: Sequence[Rows]) -> list[Float64[Tensor, " cell"]]:
+    """The part of `sums` that belongs to each group."""
+    ends = np.cumsum([len(group) for group in groups]).tolist()
+    return [sums[end - len(group) : end] for end, group in zip(ends, groups, strict=True)]
+
+
+class Buffers(NamedTuple):
+    """The memory of one thread, for a block of s, of log s, and of their product in float64."""
+
+    s: Float[Tensor, " block"]
+    log_s: Float[Tensor, " block"]
+    s_log_s: Float64[Tensor, " block"]
+
+
+Task = tuple[Float[Tensor, " pair"], Rows, Float64[Tensor, " cell"]]  # a head, the others, where their sums go
+
+
+def _side_by_side(tasks: Sequence[Task], like: Tensor) -> None:
+    """All tasks, on as many threads as torch may use, each with whole tasks and a buffer of its own.
+
+    subtle: torch would split every operation on a block among its threads and wait for the slowest each time, which on
+    a busy machine takes longer than the work. The numbers do not depend on how many threads there are.
+    """
+    threads, queue = torch.get_num_threads(), iter(tasks)
+
+    @torch.inference_mode()
+    def work(_number: int) -> None:
+        buffers = Buffers(*like.new_empty(2, BLOCK), torch.empty(BLOCK, dtype=torch.float64))
+        for p, q, into in queue:
+            into[:] = _s_log_s(p, q, buffers)
+
+    if threads == 1:
+        work(0)
+        return
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, range(threads)))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _s_log_s(p: Float[Tensor, " pair"], q: Rows, buffers: Buffers) -> Float64[Tensor, " head"]:
+    """Σ s log s of one head with others, where all the time goes.
+
+    subtle: always into the same memory, as fresh pages cost more than logarithms; and summed in float64, as what is
+    left after the subtraction can be a hundredth of it.
+    """
+    total = torch.zeros(len(q), dtype=torch.float64)
+    width = BLOCK // max(1, len(q))
+    for a, b in zip(p.split(width), q.split(width, dim=1), strict=True):
+        s, log_s, s_log_s = (buffer[: b.numel()].view(b.shape) for buffer in buffers)
+        torch.log(torch.add(a, b, out=s), out=log_s)
+        total += s_log_s.copy_(log_s.mul_(s)).sum(-1)
+    return total
+
+
+def plane(distances: Distances, *, seed: int, starts: int = 4, steps: int = 300) -> tuple[Points, float]:
+    """Points whose Euclidean distances are as near to `distances` as can be, and Kruskal's stress of the best.
+
+    Metric scaling by SMACOF (de Leeuw 1977): majorise the stress Σ (‖x_i − x_j‖ − d_ij)² step by step, from classical
+    scaling and from `starts` random configurations. Turned to its main axes, so that it comes out the same every time.
+    """
+    draw = np.random.default_rng(seed)
+    random = [draw.normal(size=(len(distances), 2)) * distances.mean() for _ in range(starts)]
+    found = [_smacof(distances, start, steps) for start in (_classical(distances), *random)]
+    points = min(found, key=lambda points: stress(distances, points))
+    return _main_axes(points), stress(distances, points)
+
+
+def stress(distances: Distances, points: Points) -> float:
+    """Kruskal's stress-1: √(Σ (‖x_i − x_j‖ − d_ij)² / Σ ‖x_i − x_j‖²); 0 is perfect, 0.2 is poor."""
+    reached = _euclidean(points)
+    size = (reached**2).sum()
+    return float(np.sqrt(((reached - distances) ** 2).sum() / size)) if size else 0.0
+
+
+def _smacof(distances: Distances, points: Points, steps: int) -> Points:
+    before = np.inf
+    for _ in range(steps):
+        reached = _euclidean(points)
+        now = ((reached - distances) ** 2).sum()
+        if before - now <= 1e-9 * before:
+            break
+        ratio = np.divide(distances, reached, out=np.zeros_like(distances), where=reached > 0)
+        points, before = (ratio.sum(1)[:, None] * points - ratio @ points) / len(points), now
+    return points
+
+
+def _classical(distances: Distances) -> Points:
+    """The two main axes of the doubly centred squares (Torgerson 1952)."""
+    squares = distances**2
+    centred = squares - squares.mean(0) - squares.mean(1)[:, None] + squares.mean()
+    values, vectors = np.linalg.eigh(-centred / 2)
+    axes = np.zeros((len(distances), 2))
+    axes[:, : len(values[-2:])] = (vectors[:, -2:] * np.sqrt(values[-2:].clip(0)))[:, ::-1]
+    return axes
+
+
+def _main_axes(points: Points) -> Points:
+    """Centred, the widest axis first, and the farthest point of each axis on its positive side."""
+    points = points - points.mean(0)
+    points = points @ np.linalg.svd(points, full_matrices=False)[2].T
+    farthest = np.take_along_axis(points, np.abs(points).argmax(0)[None], axis=0)
+    return points * np.where(farthest < 0, -1.0, 1.0)
+
+
+def _euclidean(points: Points) -> Distances:
+    return np.linalg.norm(points[:, None] - points[None], axis=-1)
+
+
+def clusters(distances: Distances, *, count: int | None = None, most: int = 12) -> Int[ndarray, " head"]:
+    """Average linkage cut into `count` clusters, numbered from 0 in the order of their first head.
+
+    Where no count is given, that of 2 … `most` with the best mean silhouette (Rousseeuw 1987).
+    """
+    if len(distances) < 3:
+        return np.zeros(len(distances), dtype=int)
+    tree = linkage(squareform(distances, checks=False), "average")
+    counts = [count] if count is not None else range(2, min(most, len(distances) - 1) + 1)
+    cuts = [fcluster(tree, number, "maxclust") for number in counts]
+    best = max(cuts, key=lambda labels: silhouette(distances, labels)) if len(cuts) > 1 else cuts[0]
+    _, first, labels = np.unique(best, return_index=True, return_inverse=True)
+    return first.argsort().argsort()[labels]
+
+
+def silhouette(distances: Distances, labels: Int[ndarray, " head"]) -> float:
+    """Mean of (b − a) / max(a, b): a to the others of the own cluster, b to the nearest other one; 0 if alone."""
+    member = labels[:, None] == np.unique(labels)
+    sizes = member.sum(0)
+    if len(sizes) < 2:
+        return -1.0
+    sums = distances @ member
+    own = sums[member] / np.maximum(member @ sizes - 1, 1)
+    other = np.where(member, np.inf, sums / sizes).min(1)
+    scale = np.maximum(np.maximum(own, other), np.finfo(float).tiny)
+    return float(np.where(member @ sizes > 1, (other - own) / scale, 0.0).mean())

@@ -1,0 +1,43 @@
+"""Layers × heads as a grid of coloured cells, several side by side on scales of their own (D fig4, fig10–12)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from headwise.plots.theme import SEQUENTIAL
+
+CELL = 24
+
+
+def head_grid(table: pl.DataFrame, panels: Mapping[str, str], *, tops: Mapping[str, float] | None = None) -> Any:
+    """One grid for each value of column `what`; `panels` gives its title, `tops` where its colours end."""
+    tops = tops or {}
+    charts = [_grid(table.filter(pl.col("what") == what), title, tops.get(what)) for what, title in panels.items()]
+    return alt.hconcat(*charts, spacing=30).resolve_scale(color="independent")
+
+
+def _grid(table: pl.DataFrame, title: str, top: float | None) -> Any:
+    layers, heads = table["layer"].n_unique(), table["head"].n_unique()
+    most = table["value"].max() if top is None else top
+    scale = alt.Scale(range=SEQUENTIAL, domain=[0, most or 1], interpolate="rgb", clamp=True)
+    axis = alt.Axis(labelAngle=0, ticks=False)
+    height = max(CELL * layers, 80)
+    return (
+        alt.Chart(table.select("layer", "head", "name", "value"))
+        .mark_rect(stroke="white", strokeWidth=1)
+        .encode(
+            x=alt.X("head:O", title="head", axis=axis),
+            y=alt.Y("layer:O", title="layer", axis=axis),
+            color=alt.Color("value:Q", scale=scale, title=None, legend=alt.Legend(gradientLength=height)),
+            tooltip=["name:N", alt.Tooltip("value:Q", format=".4g")],
+        )
+        .properties(
+            width=CELL * heads,
+            height=height,
+            title=alt.TitleParams(title, anchor="start", fontSize=13, fontWeight="normal"),
+        )
+    )

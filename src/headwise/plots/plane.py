@@ -1,0 +1,43 @@
+"""Heads as points of a plane, the same points coloured in several ways side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+SIZE = 300
+Colours = Mapping[Any, str]
+
+
+def panels(heads: pl.DataFrame, by: Mapping[str, Colours | None], unit: str) -> Any:
+    """One panel a column of `by`, of heads with x, y and name; a column without colours is a quantity from low to high.
+
+    Both axes have one scale: what is measured is the distance between two points.
+    """
+    reach = 1.08 * max(float(heads[axis].abs().max()) for axis in ("x", "y")) or 1.0  # type: ignore[arg-type]
+    charts = [_panel(heads, column, colours, unit, reach) for column, colours in by.items()]
+    return alt.hconcat(*charts, spacing=28).resolve_scale(color="independent")
+
+
+def _panel(heads: pl.DataFrame, column: str, colours: Colours | None, unit: str, reach: float) -> Any:
+    scale = alt.Scale(domain=[-reach, reach], nice=False)
+    axes = {
+        axis: encoding(f"{axis}:Q", scale=scale, title=unit if axis == "x" else None, axis=alt.Axis(tickCount=5))
+        for axis, encoding in (("x", alt.X), ("y", alt.Y))
+    }
+    tooltip = ["name:N", *(f"{name}:N" for name in heads.columns if name not in ("x", "y", "name"))]
+    points = alt.Chart(heads).mark_circle(size=64, opacity=0.85, stroke="white", strokeWidth=0.5)
+    return points.encode(**axes, color=_colour(heads, column, colours), tooltip=tooltip).properties(
+        width=SIZE, height=SIZE, title=alt.TitleParams(f"by {column}", anchor="start", fontSize=13, fontWeight="normal")
+    )
+
+
+def _colour(heads: pl.DataFrame, column: str, colours: Colours | None) -> alt.Color:
+    if colours is None:
+        return alt.Color(f"{column}:Q", scale=alt.Scale(scheme="viridis"), legend=alt.Legend(tickMinStep=1, title=None))
+    present = [value for value in colours if value in set(heads[column])]
+    scale = alt.Scale(domain=present, range=[colours[value] for value in present])
+    return alt.Color(f"{column}:N", scale=scale, sort=present, legend=alt.Legend(title=None))

@@ -1,0 +1,41 @@
+"""Offline, one thread, and every model loaded once for all tests."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+import torch
+from hypothesis import settings
+
+import headwise as hw
+from headwise.errors import ModelError
+
+torch.set_num_threads(1)  # tiny tensors: a second thread only waits, and worse where the cores are shared
+settings.register_profile("headwise", deadline=None, derandomize=True, max_examples=30)
+settings.load_profile("headwise")
+
+
+@cache
+def _load(name: str, task: str | None = None) -> hw.Model:
+    return hw.load(name, task=task)
+
+
+@pytest.fixture(scope="session")
+def load() -> Callable[..., hw.Model]:
+    """`load("tiny:bert")`, `load("tiny:t5", "translation")`: as `hw.load`, remembered. Leave the model as it is."""
+    return _load
+
+
+@pytest.fixture(scope="session")
+def demo() -> hw.Model:
+    """The packaged demo model, whose weights were trained: the only ones here with real structure."""
+    try:
+        return _load("demo")
+    except ModelError as error:
+        pytest.skip(f"the packaged model cannot be had: {error}")
