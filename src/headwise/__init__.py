@@ -14,10 +14,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headwise.engine.opened import open_ as open  # noqa: A004 - hw.open(path), as in gzip.open
+    from headwise.engine.run import run as run
     from headwise.models.load import load as load
     from headwise.models.model import Model as Model
-    from headwise.models.saved import open_trace as open  # noqa: A004 - hw.open(path), as in gzip.open
     from headwise.models.trace import Trace as Trace
+    from headwise.results import Result as Result
+    from headwise.viewer import view as view
 
 __version__ = "0.1.0"
 
@@ -25,9 +28,12 @@ _HOME = {
     "Model": ("headwise.models.model", "Model"),
     "Trace": ("headwise.models.trace", "Trace"),
     "load": ("headwise.models.load", "load"),
-    "open": ("headwise.models.saved", "open_trace"),
+    "Result": ("headwise.results", "Result"),
+    "open": ("headwise.engine.opened", "open_"),
+    "run": ("headwise.engine.run", "run"),
+    "view": ("headwise.viewer", "view"),
 }
-__all__ = ["Model", "Trace", "load", "open"]
+__all__ = ["Model", "Result", "Trace", "load", "open", "run", "view"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from headwise.cli import inspect, list_, run
+from headwise.cli import inspect, list_, run, view
 from headwise.errors import HeadwiseError
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
     'Start with: headwise inspect "The quick brown fox jumps over the lazy dog." --figure out.svg',
 )
 app.command("inspect", help=inspect.HELP)(inspect.inspect)
+app.command("view", help=view.HELP)(view.view)
 app.command("run", help=run.RUN_HELP)(run.run)
 app.command("show", help=run.SHOW_HELP)(run.show)
 app.command("list", help=list_.HELP)(list_.list_)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwise.cli import options
 from headwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,16 +30,12 @@ the head's output.
 """
 
 Text = Annotated[str, typer.Argument(help="The text; - reads it from standard input.", show_default=False)]
-Pair = Annotated[str | None, typer.Argument(help="A second text; the target for translation models.")]
-Model = Annotated[str, typer.Option(help="Hub id, folder, demo, demo-llm, demo-base or tiny:NAME.")]
-Task = Annotated[str | None, typer.Option(help="Load a head too: masked-lm, causal-lm, classification, translation.")]
 Quantity = Annotated[str, typer.Option(help="Which map the columns are about; see `headwise list quantities`.")]
 LayerOption = Annotated[int | None, typer.Option(help="Only this layer (from 0).")]
 HeadOption = Annotated[int | None, typer.Option(help="Only this head (from 0).")]
 Stack = Annotated[str | None, typer.Option(help="encoder, decoder or cross, for encoder–decoder models.")]
 Words = Annotated[bool, typer.Option("--words", help="Maps between words, not tokens, in the figure.")]
 Query = Annotated[int | None, typer.Option(help="The token whose intervals the figure shows.")]
-Truncate = Annotated[bool, typer.Option("--truncate", help="Cut a text that is too long for the model.")]
 Figure = Annotated[Path | None, typer.Option(help="Draw a head's maps: .svg, .png, .pdf or .html.")]
 Json = Annotated[str | None, typer.Option("--json", help="Write tokens and table as JSON; - for standard output.")]
 Csv = Annotated[Path | None, typer.Option("--csv", help="Write the table as CSV.")]
@@ -48,16 +45,16 @@ Save = Annotated[Path | None, typer.Option(help="Save the whole trace, for hw.op
 
 def inspect(
     text: Text,
-    pair: Pair = None,
-    model: Model = "demo",
-    task: Task = None,
+    pair: options.Pair = None,
+    model: options.Model = "demo",
+    task: options.Task = None,
     quantity: Quantity = "raw",
     layer: LayerOption = None,
     head: HeadOption = None,
     stack: Stack = None,
     words: Words = False,
     query: Query = None,
-    truncate: Truncate = False,
+    truncate: options.Truncate = False,
     figure: Figure = None,
     json_: Json = None,
     csv: Csv = None,
@@ -65,10 +62,10 @@ def inspect(
     save: Save = None,
 ) -> None:
     for target in (figure, csv, parquet, save):
-        _check_target(target)
+        options.check_target(target)
     from headwise.models.load import load
 
-    trace = load(model, task=task).trace(read_text(text), pair, truncate=truncate)
+    trace = load(model, task=task).trace(options.read_text(text), pair, truncate=truncate)
     table = _chosen(trace.heads(quantity, stack=stack), layer, head)
     written = _write(trace, table, json_=json_, csv=csv, parquet=parquet, save=save)
     if figure is not None:
@@ -77,22 +74,6 @@ def inspect(
         _print(trace, table, quantity, stack)
         for path in written:
             print(f"wrote {path}", file=sys.stderr)
-
-
-def read_text(text: str) -> str:
-    """The argument, or standard input for `-`."""
-    if text != "-":
-        return text
-    try:
-        return sys.stdin.buffer.read().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"Standard input must be UTF-8, but byte {error.start} is not; convert it first.") from None
-
-
-def _check_target(path: Path | None) -> None:
-    """Before the work, not after it."""
-    if path is not None and not path.parent.is_dir():
-        raise InputError(f"The folder of {path} must exist, but {path.parent} does not; make it first.")
 
 
 def _chosen(table: pl.DataFrame, layer: int | None, head: int | None) -> pl.DataFrame:

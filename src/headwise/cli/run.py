@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwise.cli import options
 from headwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,11 +34,9 @@ Studies = Annotated[
 Out = Annotated[
     Path, typer.Option(help="Folder for the results; one folder a study where there are several.", show_default=False)
 ]
-Model = Annotated[str, typer.Option(help="Hub id, folder, demo, demo-llm, demo-base or tiny:NAME.")]
-Task = Annotated[str | None, typer.Option(help="Load a head too: masked-lm, causal-lm, classification, translation.")]
 Dtype = Annotated[str, typer.Option(help="float32, float16, bfloat16 or float64.")]
 Corpus = Annotated[
-    str, typer.Option(help="File (text, jsonl, parquet, tsv; .gz, .zst), - for stdin, sample, hf:ID:SPLIT.")
+    str, typer.Option(help="File (text, jsonl, parquet, tsv; .gz, .zst), - for stdin, sample, hf:NAME:SPLIT.")
 ]
 Kind = Annotated[
     str | None, typer.Option(help="blocks, lines, wikitext, jsonl, parquet or tsv, where the name does not tell.")
@@ -64,8 +63,8 @@ Folder = Annotated[Path, typer.Argument(help="A result, or a folder of results."
 def run(
     studies: Studies,
     out: Out,
-    model: Model = "demo",
-    task: Task = None,
+    model: options.Model = "demo",
+    task: options.Task = None,
     dtype: Dtype = "float32",
     corpus: Corpus = "sample",
     kind: Kind = None,

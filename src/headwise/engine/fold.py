@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from headwise.engine.gradients import graded_layers
 from headwise.engine.plan import Plan
 from headwise.errors import InputError, TooLongError
 from headwise.models.model import Model
+from headwise.studies.importance import lesson
 from headwise.studies.study import Reading, State, Study, packed, plus, unpacked
 from headwise.text.corpus import Document, Shard
 from headwise.types import Encoding, Layer
@@ -102,13 +104,27 @@ def _item(model: Model, document: Document, plan: Plan) -> Item:
 def _observe(
     model: Model, studies: Sequence[Study], items: Sequence[Item], states: dict[str, State], plan: Plan
 ) -> None:
+    """One pass for all studies; a masked language model's gradients need a second one, over masked texts."""
+    documents = torch.tensor([item.number for item in items])
     targets = [item.target for item in items if item.target is not None]
     batch = model.batch([item.text for item in items], targets)
-    reading = Reading(batch, torch.tensor([item.number for item in items]), model.causal)
+    waiting = list(studies)
 
-    def visit(layer: Layer) -> None:
-        for study in studies:
-            states[study.name] = plus(states[study.name], study.observe(layer, reading))
+    def see(layer: Layer, reading: Reading, viewers: Sequence[Study]) -> None:
+        with torch.inference_mode():
+            for study in viewers:
+                states[study.name] = plus(states[study.name], study.observe(layer, reading))
 
-    with torch.inference_mode():
-        model.run(batch, visit)
+    if any(study.gradient for study in studies):
+        task = lesson(model, batch.texts, documents, plan.seed)
+        same = task.texts == batch.texts
+        viewers = [study for study in studies if study.gradient or same]
+        waiting = [study for study in studies if study not in viewers]
+        read = batch if same else model.batch(task.texts)
+        reading = Reading(read, documents, model.causal)
+        for layer in graded_layers(model, read, task.labels):
+            see(layer, reading, viewers)
+    if waiting:
+        reading = Reading(batch, documents, model.causal)
+        with torch.inference_mode():
+            model.run(batch, lambda layer: see(layer, reading, waiting))

@@ -11,8 +11,9 @@ precision of the maps (the released code takes two), in blocks that stay in the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -62,10 +63,11 @@ def smoothed(map_: Float[Tensor, "batch head query key"], pairs: Bool[Tensor, "b
 
 def summed_js(heads: Smoothed, others: Sequence[Smoothed]) -> Float64[Tensor, "head other"]:
     """Σ JS in nats, of each head with those of `others` and then with the `heads` themselves (0 on itself)."""
-    own_terms = heads.p_log_2p
-    terms = torch.cat([*(other.p_log_2p for other in others), own_terms])
-    s_log_s = torch.zeros(len(heads), len(terms), dtype=torch.float64)
-    _side_by_side(_tasks(heads, others, s_log_s), heads.rows)
+    with _one_thread_an_operation() as threads:
+        own_terms = heads.p_log_2p
+        terms = torch.cat([*(other.p_log_2p for other in others), own_terms])
+        s_log_s = torch.zeros(len(heads), len(terms), dtype=torch.float64)
+        _side_by_side(_tasks(heads, others, s_log_s), heads.rows, threads)
     js = (own_terms[:, None] + terms - s_log_s) / 2
     own = js[:, -len(heads) :].tril(-1)
     return torch.cat([js[:, : -len(heads)], own + own.mT], dim=1).clamp(min=0)
@@ -97,13 +99,24 @@ class Buffers(NamedTuple):
 Task = tuple[Float[Tensor, " pair"], Rows, Float64[Tensor, " cell"]]  # a head, the others, where their sums go
 
 
-def _side_by_side(tasks: Sequence[Task], like: Tensor) -> None:
-    """All tasks, on as many threads as torch may use, each with whole tasks and a buffer of its own.
+@contextmanager
+def _one_thread_an_operation() -> Iterator[int]:
+    """Keep torch from splitting single operations among its threads; yields how many it had.
 
-    subtle: torch would split every operation on a block among its threads and wait for the slowest each time, which on
-    a busy machine takes longer than the work. The numbers do not depend on how many threads there are.
+    subtle: it would wait for the slowest of them after each operation on a block, which on a busy machine takes longer
+    than the work. Whole tasks are given to threads instead, and the numbers do not depend on how many there are.
     """
-    threads, queue = torch.get_num_threads(), iter(tasks)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _side_by_side(tasks: Sequence[Task], like: Tensor, threads: int) -> None:
+    """All tasks, each thread with a buffer of its own."""
+    queue = iter(tasks)
 
     @torch.inference_mode()
     def work(_number: int) -> None:
@@ -113,13 +126,9 @@ def _side_by_side(tasks: Sequence[Task], like: Tensor) -> None:
 
     if threads == 1:
         work(0)
-        return
-    torch.set_num_threads(1)
-    try:
+    else:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, range(threads)))
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _s_log_s(p: Float[Tensor, " pair"], q: Rows, buffers: Buffers) -> Float64[Tensor, " head"]:

@@ -26,13 +26,13 @@ def cloud(
     for column, is_log in zip((x, y), logarithmic, strict=True):
         table = table.filter(pl.col(column).is_finite() & (pl.col(column) > 0 if is_log else True))
     axes = [alt.Scale(type="log", nice=False) if is_log else alt.Scale(zero=False, nice=True) for is_log in logarithmic]
-    few = alt.Axis(tickCount=6, format="~g")
+    ticks = [alt.Axis(tickCount=6, format="~g") if is_log else alt.Axis(tickCount=6) for is_log in logarithmic]
     chart = (
         alt.Chart(table)
-        .mark_circle(size=9, opacity=0.45)
+        .mark_circle(size=9, opacity=0.45, color=CATEGORIES[0])
         .encode(
-            x=alt.X(f"{x}:Q", title=titles[0], scale=axes[0], axis=few),
-            y=alt.Y(f"{y}:Q", title=titles[1], scale=axes[1], axis=few),
+            x=alt.X(f"{x}:Q", title=titles[0], scale=axes[0], axis=ticks[0]),
+            y=alt.Y(f"{y}:Q", title=titles[1], scale=axes[1], axis=ticks[1]),
             tooltip=[*tooltip, alt.Tooltip(f"{x}:Q", format=".4g"), alt.Tooltip(f"{y}:Q", format=".4g")],
         )
     )

@@ -22,7 +22,7 @@ def head_grid(table: pl.DataFrame, panels: Mapping[str, str], *, tops: Mapping[s
 
 def _grid(table: pl.DataFrame, title: str, top: float | None) -> Any:
     layers, heads = table["layer"].n_unique(), table["head"].n_unique()
-    most = table["value"].max() if top is None else top
+    most = max(table["value"].to_list(), default=1.0) if top is None else top
     scale = alt.Scale(range=SEQUENTIAL, domain=[0, most or 1], interpolate="rgb", clamp=True)
     axis = alt.Axis(labelAngle=0, ticks=False)
     height = max(CELL * layers, 80)

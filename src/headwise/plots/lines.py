@@ -20,15 +20,18 @@ def line_by(
     detail: str | None = None,
     logarithmic: bool = False,
     dashed: Mapping[float, float] | None = None,
-    title: str = "",
+    ends: tuple[float, float] | None = None,
 ) -> Any:
-    """Column `value` along `x`, coloured by the ordered column `colour`; `dashed` (x → y) is drawn for comparison."""
+    """Column `value` along `x`, coloured by the ordered column `colour`; `dashed` (x → y) is for comparison."""
+    scale = alt.Scale(type="log" if logarithmic else "linear", zero=False)
+    if ends is not None:
+        scale = alt.Scale(domain=list(ends))
     lines = (
         alt.Chart(table)
         .mark_line(strokeWidth=1.5, point=alt.OverlayMarkDef(size=14) if table.height < 400 else False, opacity=0.85)
         .encode(
-            x=alt.X(f"{x}:Q", title=titles[0]),
-            y=alt.Y("value:Q", title=titles[1], scale=alt.Scale(type="log" if logarithmic else "linear", zero=False)),
+            x=alt.X(f"{x}:Q", title=titles[0], scale=alt.Scale(zero=True)),
+            y=alt.Y("value:Q", title=titles[1], scale=scale),
             color=alt.Color(f"{colour}:O", title=colour, scale=alt.Scale(scheme="viridis")),
             tooltip=[f"{colour}:O", f"{x}:Q", alt.Tooltip("value:Q", format=".4g")],
         )
@@ -38,13 +41,13 @@ def line_by(
     if dashed:
         reference = pl.DataFrame({x: list(dashed), "value": list(dashed.values())})
         layers.append(alt.Chart(reference).mark_line(strokeDash=[6, 4], color="#666").encode(x=f"{x}:Q", y="value:Q"))
-    heading = alt.TitleParams(title, anchor="start", fontSize=13, fontWeight="normal")
-    return alt.layer(*layers).properties(width=300, height=240, title=heading)
+    return alt.layer(*layers).properties(width=300, height=240)
 
 
 def band(table: pl.DataFrame, x: str, *, unit: str) -> Any:
-    """Column `value` along `x` with `low` … `high` as a band, in the first colour; to be laid over a cloud."""
+    """Column `value` along `x` with `low` … `high` as a band, in the second colour; to be laid over a cloud."""
     base = alt.Chart(table).encode(x=f"{x}:Q")
     area = base.mark_area(opacity=0.2, color=CATEGORIES[1]).encode(y=alt.Y("low:Q", title=unit), y2="high:Q")
-    line = base.mark_line(color=CATEGORIES[1], strokeWidth=2.5).encode(y=alt.Y("value:Q", title=unit))
+    dots = alt.OverlayMarkDef(color=CATEGORIES[1], size=40)
+    line = base.mark_line(color=CATEGORIES[1], strokeWidth=2.5, point=dots).encode(y=alt.Y("value:Q", title=unit))
     return area + line

@@ -1,0 +1,32 @@
+"""The options that several verbs share, said once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwise.errors import InputError
+
+Pair = Annotated[str | None, typer.Argument(help="A second text; the target for translation models.")]
+Model = Annotated[str, typer.Option(help="Hub id, folder, demo, demo-llm, demo-base or tiny:NAME.")]
+Task = Annotated[str | None, typer.Option(help="Load a head too: masked-lm, causal-lm, classification, translation.")]
+Truncate = Annotated[bool, typer.Option("--truncate", help="Cut a text that is too long for the model.")]
+
+
+def read_text(text: str) -> str:
+    """The argument, or standard input for `-`."""
+    if text != "-":
+        return text
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"Standard input must be UTF-8, but byte {error.start} is not; convert it first.") from None
+
+
+def check_target(path: Path | None) -> None:
+    """Before the work, not after it."""
+    if path is not None and not path.parent.is_dir():
+        raise InputError(f"The folder of {path} must exist, but {path.parent} does not; make it first.")

@@ -1,0 +1,241 @@
+"""A trace as a page: every quantity it can give, and why the others are not there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+from headwise.errors import HeadwiseError, UnknownNameError
+from headwise.viewer.payload import (
+    Facts,
+    Kind,
+    Page,
+    Quantity,
+    Side,
+    Stack,
+    numbers,
+    opening,
+    opening_head,
+    opening_note,
+)
+from headwise.viewer.wording import WORDINGS
+
+ORIGINS = ("hidden-token", "output-weighted", "rollout", "flow", "globenc-rollout", "alti-rollout")
+MARKS = re.compile("[Ġ▁]|</w>")  # of byte-level BPE, SentencePiece and the first GPT
+WITHOUT_LIMIT = 128  # tokens up to which other weights are looked for unasked: each row is a linear programme
+
+
+@runtime_checkable
+class TraceLike(Protocol):
+    """What a page needs of `headwise.Trace`; any object that has it can be shown."""
+
+    model_name: str
+
+    @property
+    def stacks(self) -> tuple[str, ...]: ...
+    def queries(self, stack: str | None = None) -> Any: ...
+    def keys(self, stack: str | None = None) -> Any: ...
+    def attention(self, name: str = "raw", *, stack: str | None = None) -> Any: ...
+    def mixing(self, name: str, *, stack: str | None = None) -> Any: ...
+    def nullspace(self, *, stack: str | None = None) -> Any: ...
+    def alternative_attention(self, layer: int, head: int, *, stack: str | None = None) -> Any: ...
+
+
+def page_of_trace(
+    trace: TraceLike,
+    *,
+    quantities: Sequence[str] | None = None,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+    alternatives: int | None = None,
+) -> Page:
+    """Everything that `trace` can show; `quantities`, `layers` and `heads` keep only the named ones.
+
+    `alternatives` is the number of heads for which other weights with the same output are computed, the
+    one that the page opens with and at most one more a layer; None spends a few seconds on it.
+    """
+    missing: list[tuple[str, str]] = []
+    stacks = tuple(_stack(trace, name, quantities, layers, heads, alternatives, missing) for name in trace.stacks)
+    start = opening(stacks[0])
+    return Page(
+        title=_title(trace),
+        model=trace.model_name,
+        stacks=stacks,
+        missing=tuple(dict.fromkeys(missing)),
+        notes=opening_note(start),
+        start=start,
+    )
+
+
+def array(tensor: Any) -> np.ndarray:
+    """A tensor of any library as a NumPy array; half precisions become float32, since NumPy lacks bfloat16."""
+    if hasattr(tensor, "detach"):
+        tensor = tensor.detach().cpu()
+        tensor = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+    values = np.asarray(tensor)
+    return values.astype(np.float32) if values.dtype.kind == "f" else values
+
+
+def pretty(token: str) -> str:
+    """A token without its tokenizer's marks for spaces and line breaks; a token that is only a mark stays."""
+    return MARKS.sub(" ", token).replace("Ċ", "\n").strip(" ") or token
+
+
+def side_of(encoding: Any) -> Side:
+    return Side(
+        tokens=tuple(pretty(token) for token in encoding.tokens),
+        special=tuple(bool(flag) for flag in encoding.special),
+        segment=tuple(int(number) for number in encoding.segment),
+        unit=tuple(int(number) for number in encoding.unit),
+        words=tuple(encoding.words),
+    )
+
+
+def _title(trace: TraceLike) -> str:
+    """The text as it was written, as far as its words and their places tell; a pair is parted by a slash."""
+    encoding = trace.queries(trace.stacks[0])
+    title, end, segment = "", 0, None
+    for unit, word in enumerate(encoding.words):
+        members = [at for at, number in enumerate(encoding.unit) if number == unit]
+        if not members or any(encoding.special[at] for at in members):
+            continue
+        here, word_end = encoding.segment[members[0]], encoding.offsets[members[-1]][1]
+        # a word's span may begin with the space before it, so the space is what the word itself does not fill
+        joint = "" if segment is None else " / " if here != segment else " " if word_end - end > len(word) else ""
+        title, end, segment = title + joint + word, word_end, here
+    return title
+
+
+def _stack(
+    trace: TraceLike,
+    name: str,
+    wanted: Sequence[str] | None,
+    layers: Sequence[int] | None,
+    heads: Sequence[int] | None,
+    alternatives: int | None,
+    missing: list[tuple[str, str]],
+) -> Stack:
+    quantities = tuple(_quantities(trace, name, wanted, layers, heads, missing))
+    stack = Stack(name, side_of(trace.queries(name)), side_of(trace.keys(name)), quantities)
+    if not quantities or quantities[0].kind != "attention":
+        return stack
+    stack = replace(stack, facts=_facts(trace, name, quantities[0], missing))
+    return _with_alternatives(trace, stack, alternatives, missing) if _asked("alternative", wanted) else stack
+
+
+def _asked(name: str, wanted: Sequence[str] | None) -> bool:
+    return wanted is None or name in wanted
+
+
+def _quantities(
+    trace: TraceLike,
+    stack: str,
+    wanted: Sequence[str] | None,
+    layers: Sequence[int] | None,
+    heads: Sequence[int] | None,
+    missing: list[tuple[str, str]],
+) -> Iterator[Quantity]:
+    for name, kind, compute in _offers(trace, stack):
+        if not _asked(name, wanted):
+            continue
+        try:
+            values = array(compute())
+        except UnknownNameError:
+            continue  # a quantity of a later release of the library, or one that it does not have yet
+        except HeadwiseError as error:
+            missing.append((name, str(error)))
+            continue
+        if kind != "attention":
+            values = values[:, None]
+        kept_layers = numbers(values.shape[0], layers, axis="Layer")
+        kept_heads = numbers(values.shape[1], heads if kind == "attention" else None, axis="Head")
+        values = values[list(kept_layers)][:, list(kept_heads)]
+        yield Quantity(name, kind, values, kept_layers, kept_heads)
+
+
+def _offers(trace: TraceLike, stack: str) -> Iterator[tuple[str, Kind, Callable[[], Any]]]:
+    """Each quantity with how to compute it. Origins are of the first stack: what its input tokens become."""
+    from headwise.measures import ATTENTION, MIXING  # here, since tensors of one's own can be shown without them
+
+    for name in ordered(ATTENTION):
+        yield name, "attention", lambda name=name: trace.attention(name, stack=stack)
+    for name in ordered(MIXING):
+        yield name, "mixing", lambda name=name: trace.mixing(name, stack=stack)
+    origins = getattr(trace, "origins", None)
+    if origins is not None and stack == trace.stacks[0]:
+        for name in ORIGINS:
+            yield name, "origins", lambda name=name: origins(name)
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    """Names as the page lists them, raw first; names that nobody described come last."""
+    known = list(WORDINGS)
+    return sorted(names, key=lambda name: known.index(name) if name in known else len(known))
+
+
+def _facts(trace: TraceLike, stack: str, like: Quantity, missing: list[tuple[str, str]]) -> Facts | None:
+    """The facts of the layers and heads that `like` shows."""
+    try:
+        found = trace.nullspace(stack=stack)
+    except HeadwiseError as error:
+        missing.append(("what the weights of a head pin down", str(error)))
+        return None
+    chosen = np.ix_(like.layers, like.heads)
+    unknown = np.full((len(like.layers), len(like.heads)), np.nan, np.float32)
+    return Facts(
+        n=int(found.n),
+        d_head=int(found.d_head),
+        rank=array(found.rank)[chosen],
+        null_dim=array(found.null_dim)[chosen],
+        simplex_dim=array(found.simplex_dim)[chosen],
+        pearson=array(found.pearson)[chosen],
+        null_share=array(found.null_share)[chosen],
+        identifiable=array(found.identifiable)[chosen],
+        other_js=unknown,
+        other_change=unknown,
+    )
+
+
+def _with_alternatives(trace: TraceLike, stack: Stack, count: int | None, missing: list[tuple[str, str]]) -> Stack:
+    """`stack` with other weights of the same output for some heads; the maps of all other heads stay undefined."""
+    like, facts = stack.quantities[0], stack.facts
+    found = [] if facts is None else _open_heads(facts, stack)
+    chosen = found[: affordable(len(stack.keys)) if count is None else count]
+    if found and not chosen:
+        missing.append(("alternative", "Other weights take long to compute for a text of this length; ask for them."))
+    if facts is None or not chosen:
+        return stack
+    values = np.full(like.values.shape, np.nan, np.float32)
+    js, change = facts.other_js.copy(), facts.other_change.copy()
+    for place in chosen:
+        layer, head = like.layers[place[0]], like.heads[place[1]]
+        other = trace.alternative_attention(layer, head, stack=stack.name)
+        values[place] = array(other.alpha)
+        js[place], change[place] = float(np.nanmean(array(other.js))), float(other.change)
+    made = Quantity("alternative", "attention", values, like.layers, like.heads)
+    facts = replace(facts, other_js=js, other_change=change)
+    return replace(stack, quantities=(*stack.quantities, made), facts=facts)
+
+
+def affordable(n: int) -> int:
+    """How many heads' other weights a few seconds buy: one head of 60 tokens takes half a second."""
+    return 0 if n > WITHOUT_LIMIT else max(1, 6 * 60**2 // max(n, 1) ** 2)
+
+
+def _open_heads(facts: Facts, stack: Stack) -> list[tuple[int, int]]:
+    """Places of heads with other weights: the one the page opens with, then of each layer the one with most to move.
+
+    That is the head whose rows have the largest entropy: a far alternative puts the weight of many keys on few.
+    """
+    alpha = np.nan_to_num(stack.quantities[0].values)
+    entropy: Float[np.ndarray, "layer head"] = -(alpha * np.log(np.maximum(alpha, 1e-30))).sum(-1).mean(-1)
+    spread = np.where(facts.identifiable, -np.inf, entropy)
+    widest = [(layer, int(row.argmax())) for layer, row in enumerate(spread)]
+    ordered = sorted(widest, key=lambda place: -spread[place])
+    first = [place] if (place := opening_head(stack)) is not None else []
+    return [place for place in dict.fromkeys([*first, *ordered]) if np.isfinite(spread[place])]

@@ -1,0 +1,105 @@
+"""What users hold: a page that can be shown, saved, or displayed by a notebook."""
+
+from __future__ import annotations
+
+import tempfile
+import webbrowser
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headwise.errors import InputError
+from headwise.results.files import write_files
+from headwise.viewer.build import frame_of, html_of
+from headwise.viewer.of_tensors import page_of_tensors
+from headwise.viewer.of_trace import TraceLike, page_of_trace
+from headwise.viewer.payload import BUDGET, Page
+
+
+@dataclass(frozen=True)
+class View:
+    """One page. In a notebook, leave it as the last line of a cell; elsewhere `show` opens it in the browser."""
+
+    page: Page
+    budget: int = BUDGET
+
+    def __repr__(self) -> str:
+        stacks = ", ".join(f"{stack.name} {len(stack.queries)} × {len(stack.keys)}" for stack in self.page.stacks)
+        return f"<headwise.View of {stacks} tokens: .show(), .save(path)>"
+
+    def html(self) -> str:
+        """The page as HTML text."""
+        return html_of(self.page, budget=self.budget)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page to one file that needs no network; its folder must exist."""
+        path = Path(path)
+        if not path.parent.is_dir():
+            raise InputError(f"The folder of a page must exist, but {path.parent} does not; make it first.")
+        write_files(path.parent, {path.name: self.html().encode("ascii")})
+        return path
+
+    def show(self) -> View | Path:
+        """In a notebook, this object, which the notebook displays; elsewhere a file opened in the browser."""
+        if in_notebook():
+            return self
+        with tempfile.NamedTemporaryFile("w", suffix=".html", prefix="headwise-", delete=False) as file:
+            file.write(self.html())
+        webbrowser.open(Path(file.name).as_uri())
+        return Path(file.name)
+
+    def _repr_html_(self) -> str:
+        return frame_of(self.page)
+
+
+def view(
+    attention: Any = None,
+    tokens: Sequence[str] | None = None,
+    sentence_b_start: int | None = None,
+    *,
+    budget: int = BUDGET,
+    **bertviz: Any,
+) -> View:
+    """The viewer on attention tensors, with the arguments of bertviz's `head_view` and `model_view`.
+
+    `attention` has one tensor (batch, heads, query, key) a layer. Also taken: `encoder_attention`, `decoder_attention`,
+    `cross_attention`, `encoder_tokens`, `decoder_tokens`, `prettify_tokens`, `layer`, `heads`, `include_layers`,
+    `include_heads`, and `model`, a name for the page.
+    """
+    return View(page_of_tensors(attention, tokens, sentence_b_start, **bertviz), budget)
+
+
+def view_of(trace: TraceLike, *, budget: int = BUDGET, **choices: Any) -> View:
+    """The viewer on a trace; `choices` are those of `page_of_trace`: quantities, layers, heads, alternatives."""
+    return View(page_of_trace(trace, **choices), budget)
+
+
+def page_of(trace: TraceLike, *, budget: int = BUDGET, **choices: Any) -> str:
+    """The page of a trace as HTML text."""
+    return view_of(trace, budget=budget, **choices).html()
+
+
+def save_page(trace: TraceLike, path: str | Path, *, budget: int = BUDGET, **choices: Any) -> Path:
+    """Write the page of a trace to a file."""
+    return view_of(trace, budget=budget, **choices).save(path)
+
+
+def show(trace: TraceLike, **choices: Any) -> View | Path:
+    """Show a trace: in a notebook in place, elsewhere in the browser."""
+    return view_of(trace, **choices).show()
+
+
+def frame(trace: TraceLike, **choices: Any) -> str:
+    """The page of a trace as a notebook shows it."""
+    return frame_of(page_of_trace(trace, **choices))
+
+
+def in_notebook() -> bool:
+    """True where a kernel runs this process, so that rich output has a place to go."""
+    try:
+        from IPython import get_ipython  # pyright: ignore[reportMissingImports, reportPrivateImportUsage]
+    except ImportError:
+        return False
+    shell = get_ipython()
+    return shell is not None and "IPKernelApp" in getattr(shell, "config", {})

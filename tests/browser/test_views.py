@@ -1,0 +1,259 @@
+"""Every view is drawn in both themes, shows the right numbers, and does what a reader asks of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from browser.conftest import Opened
+from headwise.viewer.build import frame_of, html_of
+from headwise.viewer.payload import Page, Stack
+from viewer.samples import HEADS, LAYERS, TOKENS, WORDS, full_page, quantity, side, softmax
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., Opened]
+
+DRAWN = {  # what a drawn view has, and how often, for the sample page
+    "head": ("#view .token", 2 * TOKENS),
+    "model": ("#view .thumb", LAYERS * HEADS),
+    "matrix": ("#view .heat", 1),
+    "compare": ("#view .heat", 2),
+    "text": ("#view .prose .word", TOKENS),
+    "layers": ("#view .row-label", LAYERS),
+}
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return full_page()
+
+
+@pytest.fixture(scope="module")
+def html(page: Page) -> str:
+    return html_of(page)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("view", list(DRAWN))
+def test_each_view_is_drawn_in_each_theme(view: str, theme: str, html: str, open_html: Open) -> None:
+    opened = open_html(html, f"#view={view}", theme=theme).drawn()
+    selector, count = DRAWN[view]
+    assert opened.page.locator(selector).count() == count
+    assert opened.page.evaluate("document.documentElement.dataset.theme") == theme
+    background = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (max(map(int, re.findall(r"\d+", background))) < 60) == (theme == "dark")
+
+
+@pytest.mark.parametrize("width", [800, 1280])
+def test_the_page_fits_its_window(width: int, html: str, open_html: Open) -> None:
+    opened = open_html(html, width=width)
+    for view in DRAWN:
+        opened.to(view=view)
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def cell(opened: Opened, row: int, col: int) -> str:
+    """The value that hovering over a cell shows."""
+    opened.page.mouse.move(1, 1)
+    size = opened.page.evaluate(
+        """([row, col]) => {
+          const at = (name, n) => document.querySelector(`#view [data-${name}="${n}"]`).getBoundingClientRect();
+          const middle = (box) => [box.left + box.width / 2, box.top + box.height / 2];
+          return [middle(at("col", col))[0], middle(at("row", row))[1]];
+        }""",
+        [row, col],
+    )
+    opened.page.mouse.move(*size)
+    return opened.page.inner_text(".tip strong")
+
+
+def number(text: str) -> float:
+    """A value as the page writes it, back to a number."""
+    raised = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+    digits = re.search(r"-?\d.*", text.replace("−", "-"))
+    assert digits, text
+    return float(digits[0].replace(" × 10", "e").translate(raised))
+
+
+def test_hovering_shows_three_exact_digits(page: Page, html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=matrix")
+    for at, name in [(0, "raw"), (1, "effective"), (2, "norm")]:
+        opened.drawn().to(view="matrix", layer=1, head=2, quantity=name)
+        for row, col in [(0, 0), (3, 5), (6, 1)]:
+            true = page.stacks[0].quantities[at].values[1, 2, row, col]
+            assert number(cell(opened, row, col)) == float(f"{true:.2e}")
+
+
+def test_words_add_up_keys_and_average_queries(page: Page, html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=matrix&layer=0&head=1&words=1").drawn()
+    labels = opened.page.locator("#view .row-label").all_text_contents()
+    assert labels == ["[CLS]", "the", "unseen", "[SEP]", "cats", "[SEP]"]
+    raw = page.stacks[0].quantities[0].values[0, 1]
+    assert number(cell(opened, 2, 1)) == pytest.approx(raw[2:4, 1].mean(), rel=0.01)
+    assert number(cell(opened, 1, 2)) == pytest.approx(raw[1, 2:4].sum(), rel=0.01)
+    assert "averaged" in opened.page.inner_text(".treatment")
+
+
+def test_filters_leave_rows_and_columns_out(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=matrix&special=0&pair=all").drawn()
+    assert opened.page.locator("#view .row-label").count() == 4
+    opened.to(view="matrix", pair="ab")
+    rows, columns = opened.page.locator("#view .row-label"), opened.page.locator("#view .col-label")
+    assert (rows.count(), columns.count()) == (6, 1)
+    assert "sentence A to sentence B" in opened.page.inner_text(".treatment")
+
+
+def test_a_threshold_hides_what_is_below_it(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=head&heads=all").drawn()
+    all_lines = opened.page.locator("#view .links path").count()
+    opened.page.locator('[data-control="threshold"]').fill("0.5")
+    opened.until(f"document.querySelectorAll('#view .links path').length < {all_lines}")
+    assert opened.page.locator("#view .links path").count() > 0
+
+
+def test_heads_are_toggled_and_isolated(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=head&heads=all").drawn()
+    opened.page.click('[data-chip="1"]')
+    opened.page.wait_for_selector('[data-chip="1"][aria-pressed="false"]')
+    assert opened.hash()["heads"] == "0,2"
+    opened.page.dblclick('[data-chip="2"]')
+    opened.until("location.hash.includes('heads=2')")
+    assert opened.page.locator(".chip.on").count() == 1
+    colours = opened.page.eval_on_selector_all("#view .links path", "paths => paths.map(p => p.getAttribute('stroke'))")
+    assert len(set(colours)) == 1
+
+
+def test_pointing_at_a_token_follows_it(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=head&heads=0").drawn()
+    before = opened.page.locator("#view .links path").count()
+    opened.page.hover('#view .token.from[data-at="3"]')
+    assert 0 < opened.page.locator("#view .links path").count() <= TOKENS < before
+    opened.page.click('#view .token.from[data-at="3"]')
+    opened.until("location.hash.includes('token=3')")
+
+
+def test_a_thumbnail_opens_its_head(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=model").drawn()
+    opened.page.click('[data-head="L1.H2"]')
+    opened.page.wait_for_selector("#view .heat")
+    opened.drawn()
+    assert opened.shown == "self raw 1 2"
+    assert {"view": "matrix", "layer": "1", "head": "2"}.items() <= opened.hash().items()
+
+
+def test_the_comparison_has_one_scale_and_says_how_alike_the_maps_are(page: Page, html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=compare&layer=0&head=0&quantity=raw&quantity2=norm").drawn()
+    assert "correlation of the two maps: 1.00" in opened.page.inner_text(".finding")  # norm is three times raw here
+    top = float(opened.page.locator(".ends span").last.inner_text())
+    assert top >= page.stacks[0].quantities[2].values[0, 0].max()
+
+
+def test_signed_quantities_get_a_scale_with_zero_in_the_middle(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=matrix&quantity=effective").drawn()
+    ends = opened.page.locator(".ends span").all_inner_texts()
+    assert ends[0] == "−" + ends[2]
+    assert ends[1] == "0"
+    assert opened.to(view="matrix", quantity="raw").page.locator(".ends span").count() == 2
+
+
+def test_the_coloured_text_follows_a_token_both_ways(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=text").drawn()
+    opened.page.click('#view .word[data-at="5"]')
+    opened.until("document.querySelector('.headline mark').textContent === 'cats'")
+    assert "What does" in opened.page.inner_text(".headline")
+    opened.page.click("[data-turn]")
+    opened.until("document.querySelector('.headline').textContent.startsWith('Who takes')")
+
+
+def test_layers_of_origins_and_of_attention_say_what_they_are(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=layers&quantity=hidden-token").drawn()
+    assert "share of every input token" in opened.page.inner_text(".treatment")
+    opened.to(view="layers", quantity="raw")
+    assert "not where the content came from" in opened.page.inner_text(".treatment")
+
+
+def test_the_badge_warns_explains_and_swaps(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=matrix&layer=0&head=0").drawn()
+    assert "7 tokens, head size 5: the weights of this head are not unique" in opened.page.inner_text(".badge")
+    opened.page.click(".badge-line")
+    assert "span only 5 directions" in opened.page.inner_text(".badge-body")
+    opened.page.click("[data-swap]")
+    opened.until("document.getElementById('view').dataset.shown === 'self alternative 0 0'")
+    opened.page.click("[data-swap]")
+    opened.until("document.getElementById('view').dataset.shown === 'self raw 0 0'")
+    opened.page.click("[data-beside]")
+    opened.page.wait_for_selector(".finding")
+    opened.to(view="matrix", layer=0, head=1)
+    assert "the only ones with its output" in opened.page.inner_text(".badge")
+
+
+def test_the_keyboard_moves_through_the_page(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=matrix&layer=0&head=0").drawn()
+    for keys, expected in [("ArrowRight", "self raw 0 1"), ("ArrowDown", "self raw 1 1"), ("q", "self effective 1 1")]:
+        opened.page.keyboard.press(keys)
+        opened.until(f"document.getElementById('view').dataset.shown === '{expected}'")
+    opened.page.keyboard.press("2")
+    opened.page.wait_for_selector("#view .board")
+    opened.page.keyboard.press("?")
+    assert opened.page.is_visible("dialog.help")
+
+
+def test_a_link_restores_the_state_and_nonsense_in_it_does_no_harm(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#layer=1&head=2&quantity=effective&view=matrix").drawn()
+    assert opened.shown == "self effective 1 2"
+    opened.to(view="nowhere", layer=99, head="NaN", quantity="%3Cscript%3E", token=1e9, stack="x", threshold="")
+    assert opened.shown.startswith("self raw 1 ")
+
+
+def test_the_theme_can_be_turned(html: str, open_html: Open) -> None:
+    opened = open_html(html, theme="light").drawn()
+    opened.page.click('[data-tool="theme"]')
+    assert opened.page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_what_is_missing_is_named_with_its_reason(html: str, open_html: Open) -> None:
+    opened = open_html(html).drawn()
+    opened.page.click(".notes summary")
+    assert "norm-residual. This model has no residual." in opened.page.inner_text(".notes")
+
+
+def test_encoder_and_decoder_stacks_are_chosen_and_cross_maps_need_not_be_square(open_html: Open) -> None:
+    source, target = side(WORDS), side(("le", "chat"))
+    stacks = (
+        Stack("encoder", source, source, (quantity("raw", "attention", softmax((2, 3, 7, 7))),)),
+        Stack("cross", target, source, (quantity("raw", "attention", softmax((2, 3, 2, 7), 1)),)),
+    )
+    opened = open_html(html_of(Page("", "", stacks)), "#view=matrix&stack=cross").drawn()
+    assert opened.page.locator("#view .row-label").count() == 2
+    for view in DRAWN:
+        opened.to(view=view, stack="cross")
+        assert opened.shown.startswith("cross raw")
+    opened.page.select_option('[data-control="stack"]', "encoder")
+    opened.until("document.getElementById('view').dataset.shown.startsWith('encoder')")
+
+
+def test_a_notebooks_frame_shows_the_page(page: Page, open_html: Open) -> None:
+    """Sandboxed, from srcdoc, without an address: as Jupyter, JupyterLab, VS Code and Colab embed it."""
+    opened = open_html(f"<!doctype html><title>notebook</title>{frame_of(page)}")
+    inside = opened.page.frame_locator("iframe")
+    inside.locator('#view[aria-busy="false"]').wait_for(timeout=30_000)
+    inside.locator("#tab-matrix").click()
+    inside.locator("#view .heat").wait_for()
+    with opened.page.expect_download() as download:
+        inside.locator('[data-tool="png"]').click()
+    assert download.value.suggested_filename.endswith(".png")
+
+
+def test_undefined_values_are_named(open_html: Open) -> None:
+    values = softmax((1, 1, 5, 5))
+    values[0, 0, 2] = np.nan
+    tokens = side(tuple("abcde"))
+    stack = Stack("self", tokens, tokens, (quantity("raw", "attention", values),))
+    opened = open_html(html_of(Page("", "", (stack,))), "#view=matrix").drawn()
+    assert cell(opened, 2, 2) == "weight undefined"
+    assert "5 values are not numbers" in opened.page.inner_text(".treatment")
+    for view in DRAWN:
+        opened.to(view=view, token=2)

@@ -1,0 +1,130 @@
+"""A trace as a page: every family's stacks and quantities, and a reason for each that is missing."""
+
+# ruff: noqa: ARG002  (the stand-in has the arguments of a trace, used or not)
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headwise.errors import InputError, ModelError, UnknownNameError
+from headwise.viewer import frame, page_of, save_page, view_of
+from headwise.viewer.of_trace import affordable, page_of_trace
+from viewer.samples import HEADS, LAYERS, TOKENS, softmax
+
+LONG = "the old river runs from the hills to the sea and the people of the town follow it home"
+
+
+@dataclass
+class Encoding:
+    tokens: tuple[str, ...] = ("[CLS]", "It", "pur", "##red", ".", "Yes", "[SEP]")
+    special: tuple[bool, ...] = (True, False, False, False, False, False, True)
+    segment: tuple[int, ...] = (0, 0, 0, 0, 0, 1, 1)
+    offsets: tuple[tuple[int, int], ...] = ((0, 0), (0, 2), (3, 6), (6, 9), (9, 10), (0, 3), (0, 0))
+    unit: tuple[int, ...] = (0, 1, 2, 2, 3, 4, 5)
+    words: tuple[str, ...] = ("[CLS]", "It", "purred", ".", "Yes", "[SEP]")
+
+
+@dataclass
+class FakeTrace:
+    """The least that a page asks of a trace, with origins and without a residual."""
+
+    model_name: str = "fake"
+    stacks: tuple[str, ...] = ("self",)
+    asked: list[tuple[int, int]] = field(default_factory=list)
+
+    def queries(self, stack: str | None = None) -> Encoding:
+        return Encoding()
+
+    keys = queries
+
+    def attention(self, name: str = "raw", *, stack: str | None = None) -> np.ndarray:
+        return softmax((LAYERS, HEADS, TOKENS, TOKENS), seed=len(name))
+
+    def mixing(self, name: str, *, stack: str | None = None) -> np.ndarray:
+        if name.startswith("norm-residual"):
+            raise ModelError("No sum of a residual was found.")
+        if name not in ("raw-mean", "norm-sum"):
+            raise UnknownNameError(name)
+        return softmax((LAYERS, TOKENS, TOKENS))
+
+    def origins(self, name: str) -> np.ndarray:
+        if name != "hidden-token":
+            raise UnknownNameError(name)
+        return softmax((LAYERS, TOKENS, TOKENS), seed=9)
+
+    def nullspace(self, *, stack: str | None = None) -> Any:
+        table = np.arange(LAYERS * HEADS).reshape(LAYERS, HEADS)
+        names = ("rank", "null_dim", "simplex_dim")
+        tables = {**dict.fromkeys(names, table), **dict.fromkeys(("pearson", "null_share"), table / 10.0)}
+        return type("Null", (), {"n": TOKENS, "d_head": 5, **tables, "identifiable": table == 1})
+
+    def alternative_attention(self, layer: int, head: int, *, stack: str | None = None) -> Any:
+        self.asked.append((layer, head))
+        rows = softmax((TOKENS, TOKENS), seed=layer * 10 + head)
+        return type("Other", (), {"alpha": rows, "js": np.full(TOKENS, 0.5), "change": 1e-9})
+
+
+def test_all_kinds_of_quantity_are_shown_and_missing_ones_have_a_reason() -> None:
+    page = page_of_trace(FakeTrace())
+    (stack,) = page.stacks
+    assert [(q.name, q.kind) for q in stack.quantities] == [
+        *((name, "attention") for name in ("raw", "effective", "null", "norm")),
+        *((name, "mixing") for name in ("raw-mean", "norm-sum")),
+        ("hidden-token", "origins"),
+        ("alternative", "attention"),
+    ]
+    assert {name for name, _ in page.missing} == {"norm-residual", "norm-residual-ln"}
+    assert page.title == "It purred. / Yes"
+    assert page.start is not None
+    assert any(
+        f"L{page.start['layer']}.H{page.start['head']}" in note and "not a typical" in note for note in page.notes
+    )
+
+
+def test_alternatives_are_those_that_the_trace_gives() -> None:
+    trace = FakeTrace()
+    page = page_of_trace(trace, alternatives=2)
+    (stack,) = page.stacks
+    assert len(trace.asked) == 2
+    assert (0, 1) not in trace.asked  # that head is identifiable
+    assert page.start is not None
+    assert (page.start["layer"], page.start["head"]) == trace.asked[0]
+    values = stack.quantities[-1].values
+    assert stack.facts is not None
+    for layer, head in np.ndindex(LAYERS, HEADS):
+        there = (layer, head) in trace.asked
+        assert np.isfinite(values[layer, head]).all() == there
+        assert np.isfinite(stack.facts.other_js[layer, head]) == there
+
+
+def test_layers_heads_and_quantities_can_be_chosen() -> None:
+    page = page_of_trace(FakeTrace(), quantities=["norm", "norm-sum"], layers=[1], heads=[2, 0])
+    norm, summed = page.stacks[0].quantities
+    assert (norm.layers, norm.heads, summed.heads) == ((1,), (2, 0), (0,))
+    assert page.stacks[0].facts is not None
+    assert page.stacks[0].facts.rank.tolist() == [[5, 3]]
+    with pytest.raises(InputError, match="Head numbers"):
+        page_of_trace(FakeTrace(), heads=[3])
+
+
+@pytest.mark.parametrize("family", ["tiny:bert", "tiny:llama", "tiny:t5"])
+def test_pages_of_real_traces(family: str, load: Callable[..., Any], tmp_path) -> None:
+    trace = load(family).trace(LONG, "il fiume" if family == "tiny:t5" else None)
+    view = view_of(trace, alternatives=1)
+    assert [stack.name for stack in view.page.stacks] == list(trace.stacks)
+    for stack in view.page.stacks:
+        raw = next(q for q in stack.quantities if q.name == "raw")
+        np.testing.assert_allclose(raw.values, trace.attention("raw", stack=stack.name).numpy(), rtol=1e-6)
+        assert {"effective", "null", "norm"} <= {q.name for q in stack.quantities}
+    assert view.page.title == LONG
+    path = save_page(trace, tmp_path / "page.html", alternatives=0)
+    assert path.read_text("ascii") == page_of(trace, alternatives=0)
+    assert frame(trace, alternatives=0).startswith("<iframe srcdoc=")
+
+
+@pytest.mark.parametrize(("tokens", "heads"), [(0, 21600), (60, 6), (120, 1), (128, 1), (129, 0), (512, 0)])
+def test_other_weights_are_computed_while_they_are_cheap(tokens: int, heads: int) -> None:
+    assert affordable(tokens) == heads

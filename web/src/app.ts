@@ -1,0 +1,147 @@
+// The page as a whole: header, tabs, controls, badge, view, legend.
+
+import { Badge } from "./badge";
+import { Chips } from "./chips";
+import { type Theme } from "./colour";
+import { type Context, type Drawing, paletteOf, type View } from "./context";
+import { controlsOf, tabsOf } from "./controls";
+import { el } from "./dom";
+import { savePng, saveSvg } from "./export";
+import { helpOf, listenToKeys } from "./keys";
+import { scaleBar, treatment } from "./legend";
+import { headName, type Page, stackName, visible } from "./page";
+import { Model, placeOf, type ViewName } from "./state";
+import { Store } from "./store";
+import { Tip } from "./tip";
+import { compareView } from "./views/compare";
+import { headView } from "./views/head";
+import { layersView } from "./views/layers";
+import { matrixView } from "./views/matrix";
+import { modelView } from "./views/model";
+import { textView } from "./views/text";
+
+const VIEWS: Record<ViewName, View> = { head: headView, model: modelView, matrix: matrixView, compare: compareView, text: textView, layers: layersView };
+
+export class App {
+  private readonly root = el("div", { class: "view", id: "view", role: "tabpanel" });
+  private readonly legend = el("footer", { class: "legend" });
+  private readonly words = el("div", { class: "about" });
+  private readonly tip = new Tip();
+  private drawing: Drawing | null = null;
+  private turn = 0;
+
+  constructor(
+    private readonly page: Page,
+    private readonly home: HTMLElement,
+  ) {}
+
+  start(): void {
+    const shown = { ...this.page, stacks: this.page.stacks.filter((stack) => stack.quantities.some((q) => q.layers.length && q.heads.length) && stack.queries.tokens.length && stack.keys.tokens.length) };
+    if (shown.stacks.length === 0) return this.nothing();
+    const model = new Model(shown);
+    const store = new Store(this.page);
+    const [tabs, controls, badge, help] = [tabsOf(model), controlsOf(model), new Badge(model), helpOf()];
+    const chips = new Chips(model, () => this.theme(model));
+    const turnTheme = () => model.set({ theme: this.theme(model) === "dark" ? "light" : "dark" });
+    const main = el("main", {}, this.words, chips.node, badge.node, this.root, this.legend);
+    this.home.replaceChildren(this.header(model, help, turnTheme), tabs.node, el("div", { class: "body" }, controls.node, main), this.notes(shown), help);
+    const draw = () => {
+      document.documentElement.dataset.theme = this.theme(model);
+      [tabs, controls, badge, chips].forEach((part) => part.update());
+      void this.draw(model, store);
+    };
+    model.changed(draw);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+    let width = innerWidth;
+    addEventListener("resize", () => innerWidth !== width && ((width = innerWidth), draw()));
+    listenToKeys(model, help, turnTheme);
+    draw();
+  }
+
+  private theme(model: Model): Theme {
+    const { theme } = model.state;
+    return theme === "auto" ? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light") : theme;
+  }
+
+  private async draw(model: Model, store: Store): Promise<void> {
+    const turn = ++this.turn;
+    const { page, state } = model;
+    const context: Context = { page, state, store, tip: this.tip, palette: paletteOf(this.theme(model)), set: (patch) => model.set(patch), current: () => turn === this.turn };
+    this.tip.hide();
+    this.root.setAttribute("aria-labelledby", `tab-${state.view}`);
+    this.root.setAttribute("aria-busy", "true");
+    const stage = el("div", { class: `stage ${state.view}` });
+    if (this.root.dataset.view !== state.view || state.view === "model") this.root.replaceChildren(stage);
+    else stage.style.width = `${this.root.clientWidth}px`, stage.classList.add("waiting"), this.root.append(stage);
+    const drawing = await VIEWS[state.view](stage, context).catch((error: unknown) => this.failed(stage, error));
+    if (turn !== this.turn) return stage.remove();
+    stage.classList.remove("waiting");
+    stage.style.removeProperty("width");
+    this.root.replaceChildren(stage);
+    this.drawing = drawing;
+    this.root.dataset.view = state.view;
+    this.explain(context, drawing);
+    this.root.setAttribute("aria-busy", "false");
+  }
+
+  private failed(stage: HTMLElement, error: unknown): null {
+    stage.replaceChildren(el("p", { class: "loading" }, `This view cannot be drawn. ${String(error)}`));
+    console.error(error);
+    return null;
+  }
+
+  private explain({ page, state, palette }: Context, drawing: Drawing | null): void {
+    const place = placeOf(page, state);
+    const { quantity, stack, layerAt, headAt } = place;
+    const one = state.view !== "model" && state.view !== "layers" && !(state.view === "head" && state.heads.split(",").length !== 1) && state.heads !== "" && !(state.view === "head" && state.heads === "all");
+    const name = one ? headName(quantity.layers[layerAt]!, quantity.heads[headAt]!, quantity) : state.view === "head" ? `layer ${state.layer}` : "";
+    const empty = (quantity.peak[layerAt]?.[headAt] ?? 0) === 0 && quantity.name === "alternative" && one;
+    this.words.replaceChildren(
+      el("h2", {}, [quantity.label, name].filter(Boolean).join(", ")),
+      el("p", {}, empty ? "Other weights were not computed for this head; the badge below says for which they were." : quantity.about),
+    );
+    this.legend.replaceChildren(
+      drawing?.scale ? scaleBar(drawing.scale, palette, quantity, state, drawing.tint) : "",
+      el("p", { class: "treatment" }, [drawing?.says, ...treatment(page, place, state)].filter(Boolean).join(" ")),
+    );
+    this.root.dataset.shown = `${stack.name} ${quantity.name} ${quantity.layers[layerAt]} ${quantity.heads[headAt]}`;
+  }
+
+  private header(model: Model, help: HTMLDialogElement, turnTheme: () => void): HTMLElement {
+    const file = () => `headwise-${model.state.view}-${model.state.quantity}-L${model.state.layer}.H${model.state.head}`;
+    const panel = () => paletteOf(this.theme(model)).panel;
+    const asSvg = () => this.drawing && saveSvg(this.drawing.svg(), panel(), file());
+    const asPng = () => this.drawing && void savePng(this.drawing.svg(), panel(), file()).catch((error: unknown) => alert(String(error)));
+    const sizes = new Set(model.page.stacks.flatMap((stack) => [stack.keys.tokens.length, stack.queries.tokens.length]));
+    const first = model.page.stacks[0]!.quantities[0]!;
+    const shape = `${first.layers.length} layers × ${first.heads.length} heads`;
+    return el(
+      "header",
+      {},
+      el("div", { class: "title" }, el("h1", { title: visible(this.page.title) }, visible(this.page.title).slice(0, 400)), el("p", {}, [this.page.model, `${[...sizes].join(" and ")} tokens`, shape].filter(Boolean).join(" · "))),
+      el(
+        "div",
+        { class: "tools", role: "toolbar", "aria-label": "Page" },
+        el("button", { "data-tool": "svg", click: asSvg, title: "Save this view as SVG" }, "SVG"),
+        el("button", { "data-tool": "png", click: asPng, title: "Save this view as PNG" }, "PNG"),
+        el("button", { "data-tool": "theme", click: turnTheme, title: "Light or dark (t)", "aria-label": "Light or dark" }, "◐"),
+        el("button", { "data-tool": "help", click: () => help.showModal(), title: "Keyboard (?)", "aria-label": "Keyboard" }, "?"),
+      ),
+    );
+  }
+
+  /** What the page holds and what it lacks, for a reader who wonders. */
+  private notes(page: Page): HTMLElement {
+    const named = (name: string) => page.stacks.flatMap((stack) => stack.quantities).find((quantity) => quantity.name === name)?.label ?? name;
+    const has = page.stacks.map((stack) => `${stackName(stack.name)}: ${stack.quantities.map((quantity) => quantity.label.toLowerCase()).join(", ")}.`);
+    const lacks = this.page.missing.map(([name, reason]) => `Not here: ${named(name)}. ${reason}`);
+    const precise = page.exact ? "Every value is stored to three significant digits." : "Values are stored to three significant digits, small ones to fewer, so that the page stays small.";
+    const offline = "The page is complete in itself and makes no connection.";
+    return el("details", { class: "notes" }, el("summary", {}, "What this page holds"), el("ul", {}, ...[...page.notes, ...has, ...lacks, precise, offline].map((line) => el("li", {}, line))));
+  }
+
+  private nothing(): void {
+    const reasons = [...this.page.notes, ...this.page.missing.map(([name, reason]) => `${name}: ${reason}`)];
+    this.home.replaceChildren(el("div", { class: "loading" }, el("h1", {}, "There is nothing to show"), el("p", {}, "The text has no tokens, or no quantity could be computed for it."), ...reasons.map((reason) => el("p", {}, reason))));
+  }
+}

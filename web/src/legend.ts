@@ -1,0 +1,34 @@
+// The colour scale and, in words, what the numbers are and what was done to them.
+
+import { interpolateRgb } from "d3-interpolate";
+import { type Palette, rampOf, type Scale } from "./colour";
+import { numberText } from "./decode";
+import { el } from "./dom";
+import type { Page, Quantity } from "./page";
+import type { Place, State } from "./state";
+
+export function scaleBar(scale: Scale, palette: Palette, quantity: Quantity, state: State, tint?: string): HTMLElement {
+  const ramp = tint ? { css: Array.from({ length: 64 }, (_, i) => interpolateRgb(palette.panel, tint)(i / 63)) } : rampOf(palette.theme, scale.signed);
+  const canvas = el("canvas", { width: ramp.css.length, height: 1, class: "ramp" });
+  const paint = canvas.getContext("2d")!;
+  ramp.css.forEach((colour, at) => ((paint.fillStyle = colour), paint.fillRect(at, 0, 1, 1)));
+  const own = Number.isNaN(scale.top);
+  const top = own ? "largest value" : numberText(scale.top);
+  const ends = scale.signed && !tint ? [`−${top}`, "0", top] : ["0", top];
+  const spread = state.scale === "all" ? "one scale for all heads and layers" : "scale of what is shown";
+  const curve = state.curve === "root" ? ", small values raised (square root)" : "";
+  return el("figure", { class: "scale" }, canvas, el("div", { class: "ends" }, ...ends.map((end) => el("span", {}, end))), el("figcaption", {}, `${quantity.unit}, ${spread}${curve}`));
+}
+
+/** What was done to the numbers before they were drawn, sentence by sentence. */
+export function treatment(page: Page, { quantity, layerAt, headAt }: Place, state: State): string[] {
+  return [
+    quantity.rows,
+    state.words && "Word level: what goes to a word's tokens is added up, what comes from them is averaged.",
+    !state.special && "Special tokens are hidden; nothing is rescaled, so rows lack what went to them.",
+    state.pair !== "all" && `Only from sentence ${state.pair[0]!.toUpperCase()} to sentence ${state.pair[1]!.toUpperCase()}; rows lack what goes elsewhere.`,
+    state.threshold > 0 && `Values below ${(100 * state.threshold).toFixed(0)} % of the scale are not drawn.`,
+    quantity.undefined > 0 && `${quantity.undefined.toLocaleString("en")} values are not numbers; they are drawn in brown-grey.`,
+    !page.exact && `Values have three digits, but none finer than ${numberText(10 ** quantity.floor[layerAt]![headAt]!)} in this map.`,
+  ].filter((sentence): sentence is string => Boolean(sentence));
+}

@@ -1,0 +1,100 @@
+// What the page knows before it decodes anything: the header that Python wrote (viewer/payload.py).
+
+export interface Side {
+  tokens: string[];
+  special: boolean[];
+  segment: number[];
+  unit: number[];
+  words: string[];
+}
+
+export interface Quantity {
+  name: string;
+  kind: "attention" | "mixing" | "origins";
+  label: string;
+  about: string;
+  rows: string;
+  unit: string;
+  signed: boolean;
+  layers: number[];
+  heads: number[];
+  floor: number[][]; // exponent of the finest step of each map
+  peak: number[][];
+  undefined: number;
+}
+
+export interface Facts {
+  n: number;
+  d_head: number;
+  rank: number[][];
+  null_dim: number[][];
+  simplex_dim: number[][];
+  pearson: (number | null)[][];
+  null_share: (number | null)[][];
+  identifiable: boolean[][];
+  other_js: (number | null)[][];
+  other_change: (number | null)[][];
+}
+
+export interface Stack {
+  at: number; // place in the page's list, which names its blocks
+  name: string;
+  queries: Side;
+  keys: Side;
+  quantities: Quantity[];
+  facts: Facts | null;
+}
+
+export interface Page {
+  format: number;
+  title: string;
+  model: string;
+  exact: boolean;
+  missing: [string, string][];
+  notes: string[];
+  start: Record<string, string | number>;
+  stacks: Stack[];
+}
+
+const FORMAT = 1;
+
+/** The page's header; `keys` is left out of it where a stack attends to its own tokens. */
+export function readPage(): Page {
+  const element = document.getElementById("header");
+  if (!element?.textContent) throw new Error("This page holds no data.");
+  const page = JSON.parse(element.textContent) as Page;
+  if (page.format !== FORMAT) throw new Error(`This page has data of format ${page.format}; the viewer reads ${FORMAT}.`);
+  page.stacks.forEach((stack, at) => {
+    stack.keys ??= stack.queries;
+    stack.at = at;
+  });
+  return page;
+}
+
+/** A head's name as the tables write it, zero-based. */
+export function headName(layer: number, head: number, quantity: Quantity): string {
+  return quantity.kind === "attention" ? `L${layer}.H${head}` : `L${layer}`;
+}
+
+const NAMES: Record<string, string> = {
+  self: "Self-attention",
+  encoder: "Encoder self-attention",
+  decoder: "Decoder self-attention",
+  cross: "Cross-attention (decoder to encoder)",
+};
+
+export const stackName = (name: string): string => NAMES[name] ?? name;
+
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]/g;
+const LONE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+
+/** A token as it can be seen: invisible characters are named, so that none of them can hide or reorder a token. */
+export function visible(token: string): string {
+  const seen = token.replace(LONE, "\ufffd").replace(CONTROL, (c) => {
+    const code = c.charCodeAt(0);
+    if (c === "\n") return "\u21b5";
+    if (c === "\t") return "\u21e5";
+    return code < 32 ? String.fromCharCode(0x2400 + code) : `\u27e8U+${code.toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
+  });
+  return seen === "" ? "\u2205" : seen.trim() === "" ? "\u2423".repeat(Math.min(seen.length, 4)) : seen;
+}

@@ -1,0 +1,173 @@
+// One state, all views draw from it, and the address mirrors it: a copied link opens the same picture.
+
+import type { Page, Quantity, Stack } from "./page";
+
+export const VIEWS = ["head", "model", "matrix", "compare", "text", "layers"] as const;
+export type ViewName = (typeof VIEWS)[number];
+export const PAIRS = ["all", "aa", "ab", "ba", "bb"] as const;
+
+export interface State {
+  view: ViewName;
+  stack: string;
+  quantity: string;
+  layer: number; // the model's own numbers, as in L3.H5
+  head: number;
+  heads: string; // of the head view: "all" or numbers joined by commas
+  token: number; // position among the queries, -1 for none
+  words: boolean;
+  special: boolean; // shown
+  pair: (typeof PAIRS)[number];
+  threshold: number; // hide below this share of the colour scale
+  scale: "map" | "all";
+  curve: "linear" | "root";
+  way: "from" | "to"; // what the token takes from, or where it goes to
+  quantity2: string;
+  layer2: number;
+  head2: number;
+  theme: "auto" | "light" | "dark";
+}
+
+const DEFAULTS: State = {
+  view: "head",
+  stack: "",
+  quantity: "raw",
+  layer: 0,
+  head: 0,
+  heads: "all",
+  token: -1,
+  words: false,
+  special: true,
+  pair: "all",
+  threshold: 0,
+  scale: "map",
+  curve: "linear",
+  way: "from",
+  quantity2: "effective",
+  layer2: -1, // -1: the same as on the left
+  head2: -1,
+  theme: "auto",
+};
+
+const CHOICES: Partial<Record<keyof State, readonly string[]>> = {
+  view: VIEWS,
+  pair: PAIRS,
+  scale: ["map", "all"],
+  curve: ["linear", "root"],
+  way: ["from", "to"],
+  theme: ["auto", "light", "dark"],
+};
+
+/** What the current state points at in the page. */
+export interface Place {
+  stack: Stack;
+  stackAt: number;
+  quantity: Quantity;
+  quantityAt: number;
+  layerAt: number;
+  headAt: number;
+}
+
+export function placeOf(page: Page, state: State): Place {
+  const stack = page.stacks.find((each) => each.name === state.stack) ?? page.stacks[0]!;
+  return { stack, stackAt: stack.at, ...within(stack, state.quantity, state.layer, state.head) };
+}
+
+/** The right-hand side of the comparison; what it does not say is as on the left. */
+export function secondPlaceOf(page: Page, state: State): Place {
+  const { stack, stackAt } = placeOf(page, state);
+  const layer = state.layer2 < 0 ? state.layer : state.layer2;
+  const head = state.head2 < 0 ? state.head : state.head2;
+  return { stack, stackAt, ...within(stack, state.quantity2, layer, head) };
+}
+
+function within(stack: Stack, name: string, layer: number, head: number) {
+  const quantityAt = Math.max(0, stack.quantities.findIndex((quantity) => quantity.name === name));
+  const quantity = stack.quantities[quantityAt]!;
+  return { quantity, quantityAt, layerAt: nearest(quantity.layers, layer), headAt: nearest(quantity.heads, head) };
+}
+
+/** The place of `wanted` in `numbers`, or of the number nearest to it. */
+function nearest(numbers: number[], wanted: number): number {
+  let best = 0;
+  numbers.forEach((number, at) => {
+    if (Math.abs(number - wanted) < Math.abs(numbers[best]! - wanted)) best = at;
+  });
+  return best;
+}
+
+export class Model {
+  private current: State;
+  private readonly listeners: (() => void)[] = [];
+
+  constructor(readonly page: Page) {
+    this.current = this.completed({ ...this.first(), ...parse(location.hash) });
+    addEventListener("hashchange", () => this.set({ ...this.first(), ...parse(location.hash) }));
+  }
+
+  get state(): State {
+    return this.current;
+  }
+
+  set(patch: Partial<State>): void {
+    this.current = this.completed({ ...this.current, ...patch });
+    this.mirror();
+    for (const listener of this.listeners) listener();
+  }
+
+  changed(listener: () => void): void {
+    this.listeners.push(listener);
+  }
+
+  /** The link that restores this state. */
+  hash(): string {
+    const base = this.first();
+    const keys = Object.keys(this.current) as (keyof State)[];
+    const told = keys.filter((key) => key !== "theme" && (this.current[key] !== base[key] || ALWAYS.has(key)));
+    const parts = told.map((key) => `${key}=${encodeURIComponent(plain(this.current[key]))}`);
+    return "#" + parts.join("&").replaceAll("%2C", ",");
+  }
+
+  private first(): State {
+    const text = new URLSearchParams(Object.entries(this.page.start).map(([key, value]) => [key, String(value)]));
+    return this.completed({ ...DEFAULTS, ...parse("#" + text.toString()) });
+  }
+
+  /** A state that names only what is there: a link may come from another page. */
+  private completed(state: State): State {
+    const { stack, quantity, layerAt, headAt } = placeOf(this.page, state);
+    const known = stack.quantities.some((each) => each.name === state.quantity2);
+    const other = stack.quantities.find((each) => each.name !== quantity.name) ?? quantity;
+    return {
+      ...state,
+      stack: stack.name,
+      quantity: quantity.name,
+      layer: quantity.layers[layerAt] ?? 0,
+      head: quantity.kind === "attention" ? (quantity.heads[headAt] ?? 0) : state.head,
+      token: state.token < stack.queries.tokens.length ? state.token : -1,
+      quantity2: known ? state.quantity2 : other.name,
+    };
+  }
+
+  private mirror(): void {
+    if (location.protocol === "about:") return; // a notebook's frame has no address of its own
+    history.replaceState(null, "", this.hash());
+  }
+}
+
+const ALWAYS = new Set<keyof State>(["view", "layer", "head", "quantity"]);
+
+const plain = (value: string | number | boolean): string => (typeof value === "boolean" ? (value ? "1" : "0") : String(value));
+
+/** The parts of a link that make sense; everything else in it is ignored. */
+export function parse(hash: string): Partial<State> {
+  const found: Record<string, string | number | boolean> = {};
+  for (const [key, text] of new URLSearchParams(hash.replace(/^#/, ""))) {
+    if (!(key in DEFAULTS)) continue;
+    const standard = DEFAULTS[key as keyof State];
+    const choices = CHOICES[key as keyof State];
+    if (typeof standard === "boolean") found[key] = text === "1" || text === "true";
+    else if (typeof standard === "number") Number.isFinite(Number(text)) && text !== "" && (found[key] = Number(text));
+    else if (!choices || choices.includes(text)) found[key] = text;
+  }
+  return found as Partial<State>;
+}
