@@ -58,7 +58,7 @@ def test_a_run_opens_again_without_work(corpus, tmp_path):
 
 
 def test_several_studies_share_a_folder_and_a_pass(corpus, tmp_path):
-    results = run(["surface", "surface"][:1], MODEL, corpus=corpus, out=tmp_path / "out")
+    results = run(["surface"], MODEL, corpus=corpus, out=tmp_path / "out")
     assert results.folder == tmp_path / "out"
     both = run("surface,nullspace", MODEL, corpus=corpus, out=tmp_path / "both")
     assert sorted(both) == ["nullspace", "surface"]
@@ -212,6 +212,12 @@ def cluster():
     ray.shutdown()
 
 
+def worker_processes() -> list[int]:
+    """Ray names an actor's process after its class."""
+    commands = {int(path.parent.name): path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")}
+    return [number for number, command in commands.items() if command.startswith(b"ray::Worker")]
+
+
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray leaves pipes and files of its own open
 @pytest.mark.usefixtures("cluster")
 class TestRay:
@@ -229,11 +235,8 @@ class TestRay:
         def write_and_kill(*arguments):
             real(*arguments)
             if not killed:
-                from ray.util.state import list_actors
-
-                worker = next(a for a in list_actors(filters=[("class_name", "=", "Worker"), ("state", "=", "ALIVE")]))
-                os.kill(worker.pid, signal.SIGKILL)
-                killed.append(worker.pid)
+                killed.append(worker_processes()[0])
+                os.kill(killed[0], signal.SIGKILL)
 
         monkeypatch.setattr(module, "write_shard", write_and_kill)
         run("surface", MODEL, corpus=corpus, out=tmp_path / "ray", shard_documents=1, threads=1, engine="ray", workers=2)

@@ -1,0 +1,165 @@
+"""The command line, in process: what it prints and writes, and that a mistake is one line and exit code 2."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from headwise.cli import main
+
+TEXT = "the river of the city was in the north and it was old"
+
+
+@pytest.fixture
+def headwise(monkeypatch, capsys):
+    """`headwise("inspect", "text")` → (exit code, standard output, standard error)."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["headwise", *arguments])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_inspect_prints_a_table_and_a_verdict(headwise):
+    code, out, _ = headwise("inspect", TEXT, "--model", "tiny:bert", "--layer", "1")
+    assert code == 0
+    assert all(f"L1.H{head}" in out for head in range(4))
+    assert "L0.H0" not in out
+    assert "Careful" in out and "head size 6" in out
+
+
+def test_inspect_of_a_short_text_says_that_weights_are_unique(headwise):
+    code, out, _ = headwise("inspect", "the city", "--model", "tiny:bert")
+    assert code == 0
+    assert "Careful" not in out and "the only ones" in out
+
+
+def test_inspect_writes_numbers_that_agree(headwise, tmp_path):
+    names = {"json": "a.json", "csv": "a.csv", "parquet": "a.parquet"}
+    flags = [part for kind, name in names.items() for part in (f"--{kind}", str(tmp_path / name))]
+    code, _, _ = headwise("inspect", TEXT, "--model", "tiny:gpt2", *flags)
+    assert code == 0
+    heads = json.loads((tmp_path / "a.json").read_text())["heads"]
+    table = pl.read_parquet(tmp_path / "a.parquet")
+    assert len(heads) == len(table) == len(pl.read_csv(tmp_path / "a.csv")) == 12
+    assert heads[5]["entropy"] == pytest.approx(table["entropy"][5])
+
+
+def test_json_to_standard_output_is_json_alone(headwise):
+    code, out, _ = headwise("inspect", TEXT, "--model", "tiny:llama", "--json", "-")
+    assert code == 0
+    assert json.loads(out)["model"] == "tiny:llama"
+
+
+@pytest.mark.parametrize("ending", ["svg", "png", "pdf", "html"])
+def test_figures(headwise, tmp_path, ending):
+    path = tmp_path / f"out.{ending}"
+    code, _, err = headwise("inspect", TEXT, "--model", "tiny:bert", "--head", "2", "--figure", str(path))
+    assert code == 0 and str(path) in err
+    start = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF", "html": b"<"}[ending]
+    assert path.read_bytes().lstrip().startswith(start)
+    assert path.stat().st_size > 5_000
+
+
+def test_words_and_cross_attention_figures(headwise, tmp_path):
+    arguments = ["--model", "tiny:t5", "--stack", "cross", "--words", "--figure", str(tmp_path / "c.svg")]
+    code, _, _ = headwise("inspect", TEXT, "the old city", *arguments)
+    assert code == 0 and (tmp_path / "c.svg").stat().st_size > 5_000
+
+
+def test_standard_input(headwise, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
+    assert headwise("inspect", "-", "--model", "tiny:bert")[0] == 0
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9")))
+    code, _, err = headwise("inspect", "-", "--model", "tiny:bert")
+    assert code == 2 and "UTF-8" in err
+
+
+def test_view_and_saved_traces(headwise, tmp_path):
+    saved, page = tmp_path / "t.safetensors", tmp_path / "out.html"
+    assert headwise("inspect", TEXT, "--model", "tiny:bert", "--save", str(saved))[0] == 0
+    code, out, _ = headwise("view", "--from", str(saved), "-o", str(page))
+    assert code == 0 and str(page) in out
+    assert b"</html>" in page.read_bytes()[-200:]
+
+
+def test_run_and_show(headwise, tmp_path):
+    corpus = tmp_path / "c.txt"
+    corpus.write_text(f"{TEXT}\n\n{TEXT}.\n")
+    out = tmp_path / "out"
+    code, said, _ = headwise("run", "surface", "--model", "tiny:bert", "--corpus", str(corpus), "--out", str(out),
+                             "--quantity", "raw,norm")  # fmt: skip
+    assert code == 0 and "2 texts" in said
+    code, said, _ = headwise("show", str(out))
+    assert code == 0 and "L0.H0" in said
+    code, said, _ = headwise("show", str(out), "--figure", "fig2", "--save", str(tmp_path / "x.pdf"))
+    assert code == 0 and (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF")
+    assert set(pl.read_parquet(out / "table.parquet")["quantity"]) == {"raw", "norm"}
+
+
+def test_lists(headwise):
+    assert "effective" in headwise("list", "quantities")[1]
+    assert "surface" in headwise("list", "studies")[1]
+    assert "demo-llm" in headwise("list", "models")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["inspect", ""], "empty"),
+        (["inspect", "word " * 900], "--truncate"),
+        (["inspect", TEXT, "--quantity", "efective"], "Did you mean 'effective'"),
+        (["inspect", TEXT, "--layer", "9"], "9 was asked for"),
+        (["inspect", TEXT, "--head", "-1"], "-1 was asked for"),
+        (["inspect", TEXT, "--stack", "cross"], "no stack 'cross'"),
+        (["inspect", TEXT, "--figure", "out.gif"], ".svg"),
+        (["inspect", TEXT, "--figure", "no/such/folder/out.svg"], "does not; make it first"),
+        (["inspect", TEXT, "--task", "parsing"], "masked-lm"),
+        (["inspect", TEXT, "--query", "900", "--figure", "/tmp/never-written.svg"], "900 was asked for"),
+        (["view"], "either a text or a saved trace"),
+        (["view", "--from", "no-such-file"], "trace.save"),
+        (["show", "no-such-folder"], "manifest.json"),
+        (["run", "surfac", "--out", "never-made"], "Did you mean 'surface'"),
+        (["list", "things"], "quantities"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(headwise, arguments, said):
+    if arguments[0] in ("inspect", "run"):
+        arguments = [*arguments, "--model", "tiny:bert"]
+    code, _, err = headwise(*arguments)
+    assert code == 2
+    assert err.startswith("headwise: ") and len(err.strip().splitlines()) == 1, err
+    assert said in err
+
+
+def test_unknown_model_offline(headwise):
+    code, _, err = headwise("inspect", TEXT, "--model", "nobody/nothing")
+    assert code == 2 and len(err.strip().splitlines()) == 1 and "hub" in err
+
+
+def test_help_imports_nothing_heavy_and_teaches():
+    script = "import sys; sys.argv = ['headwise', '--help']\nfrom headwise.cli import main\n"
+    script += "try: main()\nexcept SystemExit: pass\nassert not {'torch', 'transformers', 'polars'} & set(sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert "may I believe it?" in shown.stdout
+
+
+def test_python_m_headwise_is_headwise(tmp_path: Path):
+    shown = subprocess.run(
+        [sys.executable, "-m", "headwise", "list", "things"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert shown.returncode == 2 and "Traceback" not in shown.stderr
