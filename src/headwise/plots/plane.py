@@ -23,14 +23,12 @@ def panels(heads: pl.DataFrame, by: Mapping[str, Colours | None], unit: str) -> 
 
 
 def _panel(heads: pl.DataFrame, column: str, colours: Colours | None, unit: str, reach: float) -> Any:
-    scale = alt.Scale(domain=[-reach, reach], nice=False)
-    axes = {
-        axis: encoding(f"{axis}:Q", scale=scale, title=unit if axis == "x" else None, axis=alt.Axis(tickCount=5))
-        for axis, encoding in (("x", alt.X), ("y", alt.Y))
-    }
+    scale, ticks = alt.Scale(domain=[-reach, reach], nice=False), alt.Axis(tickCount=5)
+    x = alt.X("x:Q", scale=scale, axis=ticks, title=unit)
+    y = alt.Y("y:Q", scale=scale, axis=ticks, title=None)
     tooltip = ["name:N", *(f"{name}:N" for name in heads.columns if name not in ("x", "y", "name"))]
     points = alt.Chart(heads).mark_circle(size=64, opacity=0.85, stroke="white", strokeWidth=0.5)
-    return points.encode(**axes, color=_colour(heads, column, colours), tooltip=tooltip).properties(
+    return points.encode(x=x, y=y, color=_colour(heads, column, colours), tooltip=tooltip).properties(
         width=SIZE, height=SIZE, title=alt.TitleParams(f"by {column}", anchor="start", fontSize=13, fontWeight="normal")
     )
 

@@ -7,5 +7,11 @@ from headwise.studies.study import Study
 
 STUDIES: Registry[type[Study]] = Registry(
     "study",
-    ("headwise.studies.surface", "headwise.studies.norms", "headwise.studies.nullspace",),
+    (
+        "headwise.studies.surface",
+        "headwise.studies.norms",
+        "headwise.studies.nullspace",
+        "headwise.studies.distances",
+        "headwise.studies.importance",
+    ),
 )

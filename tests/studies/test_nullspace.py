@@ -1,0 +1,174 @@
+"""The `nullspace` study against a twin that keeps every map, and its independence of batches, order and blocks."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from headwise.studies.nullspace import NullSpace, agreement
+from headwise.studies.study import State, by_layer
+from headwise.text.categories import CATEGORIES
+from references.studies_folding import (
+    FAMILIES,
+    TEXTS,
+    assert_drawable,
+    assert_same,
+    every_stack,
+    exact,
+    folded,
+    in_blocks,
+    setting,
+)  # fmt: skip
+from references.studies_norms import Naive
+from references.studies_nullspace import naive_pearson, naive_projection, naive_rows, naive_share
+
+STUDY = NullSpace(bucket=4, buckets=12, points=50)
+
+
+@cache
+def state_of(family: str) -> State:
+    return folded(exact(family), STUDY)
+
+
+@cache
+def table_of(family: str) -> pl.DataFrame:
+    return STUDY.table(state_of(family), setting(exact(family)))
+
+
+class Twin(Naive):
+    """Adds the null space of every text, layer and head."""
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self.rows, self.pearson, self.share = {}, {}, {}
+        for index, layers in self.layers.items():
+            self.effective[index] = []
+            for text, layer in enumerate(layers):
+                alpha, seen = layer.alpha[0].numpy(), layer.visible[0].numpy()
+                parts = [
+                    (alpha[head], layer.head_value[0, head].numpy(), layer.circuit.w_o[head].numpy(), seen)
+                    for head in range(len(alpha))
+                ]
+                reached = [naive_projection(*part) for part in parts]
+                self.effective[index].append(np.stack(reached))
+                for head, (part, effective) in enumerate(zip(parts, reached, strict=True)):
+                    self.rows[text, index, head] = naive_rows(*part[1:])
+                    self.pearson[text, index, head] = naive_pearson(part[0], effective, seen)
+                    self.share[text, index, head] = naive_share(part[0], effective)
+
+
+@cache
+def twin(family: str, stack: str) -> Twin:
+    return Twin(exact(family), TEXTS, stack)
+
+
+def facts(family: str, stack: str, **where: object) -> dict[str, float]:
+    found = table_of(family).filter(stack=stack, **where)
+    return dict(zip(found["what"], found["value"], strict=True))
+
+
+@every_stack
+def test_rank_and_uniqueness_by_keys_seen(family: str, stack: str) -> None:
+    for layer in range(3):
+        rows = [row for (_, index, _), rows in twin(family, stack).rows.items() if index == layer for row in rows]
+        table = table_of(family).filter(pl.col("length").is_not_null(), stack=stack, paper="rank", layer=layer)
+        wide = table.pivot("what", index="length", values="value").sort("length")
+        buckets = sorted({min((n - 1) // 4, 11) for n, *_ in rows})
+        assert wide.height == len(buckets)
+        for bucket, found in zip(buckets, wide.iter_rows(named=True), strict=True):
+            n, rank, unique = np.array([row for row in rows if min((row[0] - 1) // 4, 11) == bucket]).T
+            assert found == pytest.approx(
+                {"length": n.mean(), "rank": rank.mean(), "rank_min": rank.min(), "null_dim": (n - rank).mean(),
+                 "identifiable_rows": unique.mean()}
+            )  # fmt: skip
+
+
+@every_stack
+def test_agreement_and_mass_of_every_head(family: str, stack: str) -> None:
+    for layer in range(3):
+        for head in range(4):
+            pearson, share, unique = (
+                np.array([numbers[text, layer, head] for text in range(len(TEXTS))], dtype=object)
+                for numbers in (twin(family, stack).pearson, twin(family, stack).share, twin(family, stack).rows)
+            )
+            found = facts(family, stack, paper="fig1a", layer=layer, head=head)
+            kept = pearson.astype(float)[~np.isnan(pearson.astype(float))]
+            assert found == pytest.approx({"pearson": kept.mean(), "pearson_sd": kept.std()}, abs=1e-6)
+            found = facts(family, stack, paper="mass", layer=layer, head=head)
+            assert found["null_share"] == pytest.approx(share.astype(float).mean(), abs=1e-6)
+            rows = [row for text in unique for row in text]
+            found = facts(family, stack, paper="rank", layer=layer, head=head)
+            assert found["identifiable_rows"] == pytest.approx(np.mean([row[2] for row in rows]))
+
+
+@every_stack
+def test_raw_effective_and_null_by_category(family: str, stack: str) -> None:
+    naive = twin(family, stack)
+    for layer in range(3):
+        for number, category in enumerate(CATEGORIES):
+            raw, effective = (naive.to(maps[layer], number) for maps in (naive.maps, naive.effective))
+            for head in range(4):
+                found = table_of(family).filter(stack=stack, layer=layer, head=head, category=category)
+                got = {what: value for paper, what, value in found.select("paper", "what", "value").iter_rows()
+                       if paper != "fig5"}  # fmt: skip
+                expected = {"raw": raw[head], "effective": effective[head], "null": raw[head] - effective[head]}
+                assert got == pytest.approx(expected, abs=1e-6)
+        for number, rows in ((1, "separator"), (3, "other")):
+            raw = naive.to(naive.maps[layer], 1, number)
+            effective = naive.to(naive.effective[layer], 1, number)
+            for head in range(4):
+                found = facts(family, stack, paper="fig5", layer=layer, head=head, category=rows)
+                assert found["raw_to_separator"] == pytest.approx(raw[head], abs=1e-6)
+                assert found["effective_to_separator"] == pytest.approx(effective[head], abs=1e-6)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "gpt2"])
+def test_batches_order_and_blocks_do_not_matter(family: str) -> None:
+    model = exact(family)
+    near = 1e-5 if family == "llama" else 1e-9  # Llama takes its softmax and norms in float32 whatever its dtype
+    assert_same(folded(model, STUDY, batch_tokens=1), state_of(family), near)
+    assert_same(folded(model, STUDY, order=[3, 0, 4, 2, 1]), state_of(family), near)
+    assert_same(in_blocks(model, STUDY, rows=5), state_of(family), near)
+
+
+@every_stack
+def test_points_are_texts_and_heads(family: str, stack: str) -> None:
+    rows = state_of(family)[f"points@{stack}"].rows  # type: ignore[attr-defined]
+    assert len(rows) == 50
+    lengths = [len(ids) for ids in twin(family, stack).ids]
+    for length, pearson, layer, head in rows.tolist():
+        texts = [text for text, n in enumerate(lengths) if n == length]
+        expected = [twin(family, stack).pearson[text, int(layer), int(head)] for text in texts]
+        assert min(abs(np.array(expected) - pearson)) < 1e-6
+
+
+def test_agreement_by_hand() -> None:
+    """A = [[.5, .5], [1, 0]] projected onto (1, 1)/√2: A⊥ = [[.5, .5], [.5, .5]], even, so r is undefined."""
+    one = lambda x: torch.tensor([[x]], dtype=torch.float64)  # noqa: E731
+    pearson, share = agreement(one(2.0), one(2.0), one(1.5), one(1.0), one(4.0))
+    assert pearson.isnan().all()
+    assert float(share) == pytest.approx(1 / 3)
+    # Projected onto (1, 0): A⊥ = [[.5, 0], [1, 0]]; cov = 1.25 − 2 · 1.5 / 4, var = 0.5 and 1.25 − 1.5² / 4.
+    pearson, share = agreement(one(2.0), one(1.5), one(1.5), one(1.25), one(4.0))
+    assert float(pearson) == pytest.approx(0.5 / np.sqrt(0.5 * 0.6875))
+    assert float(share) == pytest.approx(1 - 1.25 / 1.5)
+
+
+def test_lengths_beyond_the_last_bucket_share_it() -> None:
+    few = NullSpace(bucket=4, buckets=3)
+    for moments in by_layer(folded(exact("bert"), few), "length", "self"):
+        assert moments.count.shape == (4, 3)
+        assert moments.count.sum() == 4 * len(TEXTS)
+        assert moments.high.nan_to_num(0).max() > 12
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_figures(family: str) -> None:
+    charts = STUDY.figures(state_of(family), setting(exact(family)))
+    names = ["rank", "fig1a", "fig1b", "fig1c", "fig5", "mass"]
+    assert_drawable(charts, [*names, *([f"{name}-cross" for name in names] if family == "bart" else [])])
