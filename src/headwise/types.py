@@ -12,7 +12,7 @@ from functools import cached_property, wraps
 from typing import Any, TypeVar, cast
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 
@@ -95,19 +95,27 @@ class Circuit:
     outer: Norm | None = None
 
     @cached_property
+    def root(self) -> Float[Tensor, "head d_head d_head"]:
+        """R with R Rᵀ = W_O W_Oᵀ per head: ‖v W_O‖ = ‖v R‖, at the cost of the head's size instead of the model's."""
+        values, vectors, _ = self._spectrum
+        return (vectors * values.clamp(min=0).sqrt()[:, None]).to(self.w_o)
+
+    @cached_property
     def reader(self) -> Float[Tensor, "head d_head d_head"] | None:
         """Per head the projector onto the directions of the value space that W_O reads; None where it reads all.
 
         A full-rank W_O,h reads every direction, and the null space of T = V W_O,h is that of V. A head that was pruned
         or trained away does not, and the rest of its value vectors never reaches the model.
         """
-        gram = torch.einsum("hde,hfe->hdf", self.w_o.double(), self.w_o.double())
-        values, vectors = torch.linalg.eigh(gram)
+        _, vectors, read = self._spectrum
+        return None if bool(read.all()) else torch.einsum("hdr,hr,hfr->hdf", vectors, read.double(), vectors)
+
+    @cached_property
+    def _spectrum(self) -> tuple[Float64[Tensor, "head d_head"], Float64[Tensor, "head d_head d_head"], Tensor]:
+        """Eigenvalues and eigenvectors of W_O W_Oᵀ, and which of them count."""
+        values, vectors = torch.linalg.eigh(torch.einsum("hde,hfe->hdf", self.w_o.double(), self.w_o.double()))
         tolerance = max(self.w_o.shape[1:]) * torch.finfo(torch.float32).eps
-        read = values > values[:, -1:].clamp(min=0) * tolerance**2
-        if bool(read.all()):
-            return None
-        return torch.einsum("hdr,hr,hfr->hdf", vectors, read.double(), vectors)
+        return values, vectors, values > values[:, -1:].clamp(min=0) * tolerance**2
 
 
 @dataclass(frozen=True)

@@ -223,7 +223,9 @@ def worker_processes() -> list[int]:
 class TestRay:
     def test_same_bits_as_one_process(self, corpus, tmp_path):
         run("surface", MODEL, corpus=corpus, out=tmp_path / "local", shard_documents=3, threads=1)
-        run("surface", MODEL, corpus=corpus, out=tmp_path / "ray", shard_documents=3, threads=1, engine="ray", workers=2)
+        run(
+            "surface", MODEL, corpus=corpus, out=tmp_path / "ray", shard_documents=3, threads=1, engine="ray", workers=2
+        )
         assert bits(tmp_path / "ray") == bits(tmp_path / "local")
 
     def test_a_killed_worker_changes_nothing(self, corpus, tmp_path, monkeypatch):
@@ -239,6 +241,8 @@ class TestRay:
                 os.kill(killed[0], signal.SIGKILL)
 
         monkeypatch.setattr(module, "write_shard", write_and_kill)
-        run("surface", MODEL, corpus=corpus, out=tmp_path / "ray", shard_documents=1, threads=1, engine="ray", workers=2)
+        run(
+            "surface", MODEL, corpus=corpus, out=tmp_path / "ray", shard_documents=1, threads=1, engine="ray", workers=2
+        )
         assert killed
         assert bits(tmp_path / "ray") == bits(tmp_path / "local")

@@ -48,9 +48,7 @@ def test_ranks_bin_before_they_broadcast():
     groups, bins = Groups(category, (CATEGORIES,)), LinearBins(0.0, 1.0, 6)
     mask = torch.ones(QUERIES, KEYS, dtype=torch.bool)
     slim = RankHistogram.of(alpha, norm, mask, bins, bins, over=groups)
-    full = RankHistogram.of(
-        alpha, norm.expand_as(alpha).contiguous(), mask.expand_as(alpha), bins, bins, over=groups
-    )
+    full = RankHistogram.of(alpha, norm.expand_as(alpha).contiguous(), mask.expand_as(alpha), bins, bins, over=groups)
     assert torch.equal(slim.counts, full.counts)
     assert slim.count.sum() == alpha.numel()
 

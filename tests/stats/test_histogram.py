@@ -48,9 +48,7 @@ def test_the_quantile_is_within_its_stated_error(values: list[float], q: float):
 
 
 def test_quantiles_by_hand():
-    histogram = Histogram.of(
-        torch.tensor([[0.5, 1.5, 1.6, 7.0], [0.0] * 4]), torch.ones(4), LinearBins(0, 4, 4)
-    )
+    histogram = Histogram.of(torch.tensor([[0.5, 1.5, 1.6, 7.0], [0.0] * 4]), torch.ones(4), LinearBins(0, 4, 4))
     value, error = histogram.quantile(0.5)
     assert value.tolist() == pytest.approx([1.5, 0.5])
     assert error.tolist() == pytest.approx([0.5, 0.5])

@@ -12,10 +12,8 @@ precision of the maps (the released code takes two), in blocks that stay in the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -27,26 +25,41 @@ from scipy.spatial.distance import squareform
 from torch import Tensor
 
 SMOOTHING = 1e-3
-BLOCK = 1 << 17  # numbers of a block: two float32 buffers of 512 KiB
+FEWEST, MOST = 4, 12  # clusters, where their number is to be found
+BLOCK = 1 << 18  # numbers of a block: 1 MiB of float32
 
 Rows = Float[Tensor, "head pair"]  # the smoothed rows of every head, one after another
 Distances = Float[ndarray, "head head"]
 Points = Float[ndarray, "head 2"]
 
 
+class Buffers(NamedTuple):
+    """Memory for a block of s, of log s, and of their product in float64."""
+
+    s: Float[Tensor, " block"]
+    log_s: Float[Tensor, " block"]
+    s_log_s: Float64[Tensor, " block"]
+
+    @classmethod
+    def like(cls, rows: Rows) -> Buffers:
+        return cls(rows.new_empty(BLOCK), rows.new_empty(BLOCK), torch.empty(BLOCK, dtype=torch.float64))
+
+
 @dataclass(frozen=True)
 class Smoothed:
-    """The rows of some heads, one after another, without a zero."""
+    """The rows of some heads without a zero, and of each head Σ p log 2p: half of Σ s log s with itself."""
 
     rows: Rows
+    alone: Float64[Tensor, " head"]
+
+    @classmethod
+    def of(cls, rows: Rows) -> Smoothed:
+        buffers = Buffers.like(rows)
+        with _one_thread():
+            return cls(rows, torch.cat([_s_log_s(row, row[None], buffers) for row in rows]) / 2)
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    @cached_property
-    def p_log_2p(self) -> Float64[Tensor, " head"]:
-        """The part of a distance that is the head's own, Σ p log 2p."""
-        return torch.stack([torch.xlogy(row, 2 * row).sum() for row in map(Tensor.double, self.rows)])
 
 
 def smoothed(map_: Float[Tensor, "batch head query key"], pairs: Bool[Tensor, "batch query key"]) -> Smoothed:
@@ -58,77 +71,39 @@ def smoothed(map_: Float[Tensor, "batch head query key"], pairs: Bool[Tensor, "b
     map_ = map_.where(pairs[:, None], 0.0)
     share = map_ / map_.sum(-1, keepdim=True)
     even = (SMOOTHING / pairs.sum(-1, keepdim=True).to(map_.dtype))[:, None]
-    return Smoothed(((1 - SMOOTHING) * share + even).transpose(0, 1)[:, pairs])
+    return Smoothed.of(((1 - SMOOTHING) * share + even).transpose(0, 1)[:, pairs])
 
 
 def summed_js(heads: Smoothed, others: Sequence[Smoothed]) -> Float64[Tensor, "head other"]:
     """Σ JS in nats, of each head with those of `others` and then with the `heads` themselves (0 on itself)."""
-    with _one_thread_an_operation() as threads:
-        own_terms = heads.p_log_2p
-        terms = torch.cat([*(other.p_log_2p for other in others), own_terms])
-        s_log_s = torch.zeros(len(heads), len(terms), dtype=torch.float64)
-        _side_by_side(_tasks(heads, others, s_log_s), heads.rows, threads)
-    js = (own_terms[:, None] + terms - s_log_s) / 2
-    own = js[:, -len(heads) :].tril(-1)
-    return torch.cat([js[:, : -len(heads)], own + own.mT], dim=1).clamp(min=0)
-
-
-def _tasks(heads: Smoothed, others: Sequence[Smoothed], into: Float64[Tensor, "head other"]) -> list[Task]:
-    """Each head with each group of others, and with the heads before it in its own group."""
-    tasks: list[Task] = []
-    for row, sums in zip(heads.rows, into, strict=True):
-        groups = [*(other.rows for other in others), heads.rows[: len(tasks) // (len(others) + 1)]]
-        tasks += [(row, group, cells) for group, cells in zip(groups, _split(sums, groups), strict=True)]
-    return tasks
-
-
-def _split(sums: Float64[Tensor, " other"], groups: Sequence[Rows]) -> list[Float64[Tensor, " cell"]]:
-    """The part of `sums` that belongs to each group."""
-    ends = np.cumsum([len(group) for group in groups]).tolist()
-    return [sums[end - len(group) : end] for end, group in zip(ends, groups, strict=True)]
-
-
-class Buffers(NamedTuple):
-    """The memory of one thread, for a block of s, of log s, and of their product in float64."""
-
-    s: Float[Tensor, " block"]
-    log_s: Float[Tensor, " block"]
-    s_log_s: Float64[Tensor, " block"]
-
-
-Task = tuple[Float[Tensor, " pair"], Rows, Float64[Tensor, " cell"]]  # a head, the others, where their sums go
+    buffers = Buffers.like(heads.rows)
+    with _one_thread():
+        earlier = [_between(heads, other, buffers) for other in others]
+        own = torch.zeros(len(heads), len(heads), dtype=torch.float64)
+        for head in range(1, len(heads)):
+            own[head, :head] = _s_log_s(heads.rows[head], heads.rows[:head], buffers)
+    own = ((heads.alone[:, None] + heads.alone - own) / 2).tril(-1)
+    return torch.cat([*earlier, own + own.mT], dim=1).clamp(min=0)
 
 
 @contextmanager
-def _one_thread_an_operation() -> Iterator[int]:
-    """Keep torch from splitting single operations among its threads; yields how many it had.
+def _one_thread() -> Iterator[None]:
+    """Keep torch from splitting operations among its threads.
 
-    subtle: it would wait for the slowest of them after each operation on a block, which on a busy machine takes longer
-    than the work. Whole tasks are given to threads instead, and the numbers do not depend on how many there are.
+    subtle: it waits for the slowest of them after each operation on a block, and on a busy machine that was measured to
+    take ten times as long as the work. Many workers of one thread each are the way to use many cores.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield threads
+        yield
     finally:
         torch.set_num_threads(threads)
 
 
-def _side_by_side(tasks: Sequence[Task], like: Tensor, threads: int) -> None:
-    """All tasks, each thread with a buffer of its own."""
-    queue = iter(tasks)
-
-    @torch.inference_mode()
-    def work(_number: int) -> None:
-        buffers = Buffers(*like.new_empty(2, BLOCK), torch.empty(BLOCK, dtype=torch.float64))
-        for p, q, into in queue:
-            into[:] = _s_log_s(p, q, buffers)
-
-    if threads == 1:
-        work(0)
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, range(threads)))
+def _between(heads: Smoothed, other: Smoothed, buffers: Buffers) -> Float64[Tensor, "head other"]:
+    s_log_s = torch.stack([_s_log_s(row, other.rows, buffers) for row in heads.rows])
+    return (heads.alone[:, None] + other.alone - s_log_s) / 2
 
 
 def _s_log_s(p: Float[Tensor, " pair"], q: Rows, buffers: Buffers) -> Float64[Tensor, " head"]:
@@ -167,11 +142,11 @@ def stress(distances: Distances, points: Points) -> float:
 
 
 def _smacof(distances: Distances, points: Points, steps: int) -> Points:
-    before = np.inf
+    before = None
     for _ in range(steps):
         reached = _euclidean(points)
         now = ((reached - distances) ** 2).sum()
-        if before - now <= 1e-9 * before:
+        if before is not None and before - now <= 1e-7 * before:
             break
         ratio = np.divide(distances, reached, out=np.zeros_like(distances), where=reached > 0)
         points, before = (ratio.sum(1)[:, None] * points - ratio @ points) / len(points), now
@@ -191,7 +166,7 @@ def _classical(distances: Distances) -> Points:
 def _main_axes(points: Points) -> Points:
     """Centred, the widest axis first, and the farthest point of each axis on its positive side."""
     points = points - points.mean(0)
-    points = points @ np.linalg.svd(points, full_matrices=False)[2].T
+    points = points @ np.linalg.eigh(points.T @ points)[1][:, ::-1]
     farthest = np.take_along_axis(points, np.abs(points).argmax(0)[None], axis=0)
     return points * np.where(farthest < 0, -1.0, 1.0)
 
@@ -200,15 +175,16 @@ def _euclidean(points: Points) -> Distances:
     return np.linalg.norm(points[:, None] - points[None], axis=-1)
 
 
-def clusters(distances: Distances, *, count: int | None = None, most: int = 12) -> Int[ndarray, " head"]:
+def clusters(distances: Distances, *, count: int | None = None) -> Int[ndarray, " head"]:
     """Average linkage cut into `count` clusters, numbered from 0 in the order of their first head.
 
-    Where no count is given, that of 2 … `most` with the best mean silhouette (Rousseeuw 1987).
+    Where no count is given, that of 4 … 12 with the best mean silhouette (Rousseeuw 1987): the best cut into two or
+    three mostly sets one odd head apart from all others.
     """
     if len(distances) < 3:
         return np.zeros(len(distances), dtype=int)
     tree = linkage(squareform(distances, checks=False), "average")
-    counts = [count] if count is not None else range(2, min(most, len(distances) - 1) + 1)
+    counts = [count] if count is not None else range(min(FEWEST, len(distances)), min(MOST, len(distances)) + 1)
     cuts = [fcluster(tree, number, "maxclust") for number in counts]
     best = max(cuts, key=lambda labels: silhouette(distances, labels)) if len(cuts) > 1 else cuts[0]
     _, first, labels = np.unique(best, return_index=True, return_inverse=True)

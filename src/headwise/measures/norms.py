@@ -68,8 +68,8 @@ def sent_gram(layer: Layer) -> Float[Tensor, "batch key head other"]:
 
 @once_per_text
 def sent_norm(layer: Layer) -> Float[Tensor, "batch head key"]:
-    """‖f_h(x_j)‖."""
-    return sent_gram(layer).diagonal(dim1=-2, dim2=-1).clamp(min=0).sqrt().mT
+    """‖f_h(x_j)‖, without f."""
+    return (layer.head_value @ layer.circuit.root).norm(dim=-1)
 
 
 def gram(vectors: Float[Tensor, "batch head key d_model"]) -> Float[Tensor, "batch key head other"]:

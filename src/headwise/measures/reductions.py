@@ -21,7 +21,7 @@ from torch import Tensor
 from headwise.measures import ATTENTION
 from headwise.measures.norms import sent_norm
 from headwise.measures.nullspace import factors
-from headwise.measures.rows import at_offset
+from headwise.measures.rows import at_offset, entropy
 from headwise.types import Layer, once
 
 Weights = Float[Tensor, "batch key column"]
@@ -89,14 +89,14 @@ def _effective_diagonal(layer: Layer, offset: int) -> Diagonal:
 
 
 def _shifted(
-    keys: Float[Tensor, "batch head key ..."], layer: Layer, offset: int
-) -> Float[Tensor, "batch head query ..."]:
+    keys: Float[Tensor, "batch head key *more"], layer: Layer, offset: int
+) -> Float[Tensor, "batch head query *more"]:
     """What belongs to key q + offset at row q, NaN where there is none."""
-    key = torch.arange(layer.alpha.shape[2], device=keys.device) + layer.first_row + offset
-    there = (key >= 0) & (key < keys.shape[2])
-    moved = keys.new_full((*keys.shape[:2], len(key), *keys.shape[3:]), torch.nan)
-    moved[:, :, there] = keys[:, :, key[there]]
-    return moved
+    start, rows = layer.first_row + offset, layer.alpha.shape[2]
+    kept = keys[:, :, max(0, start) : max(0, start + rows)]
+    before = min(rows, max(0, -start))
+    padding = (0, 0) * (keys.ndim - 3) + (before, rows - before - kept.shape[2])
+    return torch.nn.functional.pad(kept, padding, value=torch.nan)
 
 
 KEY_SUMS: Mapping[str, Callable[[Layer, Weights], Sums]] = {
@@ -114,5 +114,5 @@ DIAGONALS: Mapping[str, Callable[[Layer, int], Diagonal]] = {
 
 @once
 def row_entropy(layer: Layer) -> Diagonal:
-    """−Σ α log α of every row, in nats, shared by the studies of a run."""
-    return torch.special.entr(layer.alpha).sum(-1)
+    """The entropy of every row, in nats, shared by the studies of a run."""
+    return entropy(layer.alpha)

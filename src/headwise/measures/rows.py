@@ -13,8 +13,8 @@ Map = Float[Tensor, "batch head query key"]
 
 
 def entropy(alpha: Map) -> Float[Tensor, "batch head query"]:
-    """−Σ_k α log α of every row, in nats; 0 log 0 = 0."""
-    return torch.special.entr(alpha).sum(-1)
+    """−Σ_k α log α of every row, in nats; 0 log 0 = 0 (α below 1e-30 adds nothing that float32 would show)."""
+    return -(alpha * alpha.clamp(min=1e-30).log()).sum(-1)
 
 
 def mass(quantity: Map, keys: Bool[Tensor, "batch key"]) -> Float[Tensor, "batch head query"]:
@@ -24,12 +24,10 @@ def mass(quantity: Map, keys: Bool[Tensor, "batch key"]) -> Float[Tensor, "batch
 
 def at_offset(quantity: Map, offset: int, *, first_row: int = 0) -> Float[Tensor, "batch head query"]:
     """What each query gives to the key `offset` places after it (−1: the previous token); NaN where there is none."""
-    query = torch.arange(quantity.shape[2], device=quantity.device)
-    key = query + first_row + offset
-    there = (key >= 0) & (key < quantity.shape[3])
-    result = quantity.new_full(quantity.shape[:3], torch.nan)
-    result[:, :, there] = quantity[:, :, query[there], key[there]]
-    return result
+    diagonal = quantity.diagonal(offset=first_row + offset, dim1=2, dim2=3)
+    before = max(0, -(first_row + offset))
+    after = quantity.shape[2] - before - diagonal.shape[2]
+    return torch.nn.functional.pad(diagonal, (before, after), value=torch.nan)
 
 
 def mean_rows(

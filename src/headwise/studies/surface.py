@@ -27,6 +27,8 @@ from headwise.types import Layer
 
 OFFSETS = {"previous": -1, "current": 0, "next": 1}
 FIRST, SEPARATOR, OTHER = (CATEGORIES.index(name) for name in ("first", "separator", "other"))
+COLUMNS = (*CATEGORIES, *OFFSETS, "entropy", "uniform")  # numbers of a row
+ROWS = ("all", "first", "separator", "other", *OFFSETS)  # which rows they are averaged over
 
 
 @STUDIES.add("surface", "neighbours, special tokens, punctuation and entropy of every head (Clark et al. fig2, fig4)")
@@ -38,22 +40,17 @@ class Surface(Study):
     quantities: tuple[str, ...] = ("raw", "effective", "norm")
 
     def observe(self, layer: Layer, reading: Reading) -> State:
-        state: State = {}
-        rows = reading.row_weights(layer)
+        """Per quantity one grid of means: every number of a row over every set of rows, in one product."""
+        rows = _row_sets(layer, reading)
         keys = _one_hot(reading.key_categories(layer), layer.alpha.dtype)
+        entropy = row_entropy(layer)
+        uniform = layer.visible.sum(-1).to(entropy).log()[:, None].expand_as(entropy)
+        state: State = {}
         for quantity in self.quantities:
-            masses = key_sums(layer, quantity, keys)
-            state[at(f"{quantity}/to", layer)] = _mean(masses, rows)
-            for name, kind in (("separator", SEPARATOR), ("other", OTHER)):
-                weights = reading.row_weights_of(layer, kind)
-                state[at(f"{quantity}/{name}-to-separator", layer)] = _mean(masses[..., [SEPARATOR]], weights)
-            if layer.stack != "cross":
-                for name, offset in OFFSETS.items():
-                    state[at(f"{quantity}/{name}", layer)] = _neighbours(layer, quantity, offset)
-        entropy = row_entropy(layer)[..., None]
-        state[at("entropy", layer)] = _mean(entropy, rows)
-        state[at("entropy-from-first", layer)] = _mean(entropy, reading.row_weights_of(layer, FIRST))
-        state[at("uniform", layer)] = _mean(layer.visible.sum(-1).double().log()[:, None, :, None], rows)
+            near = [_neighbour(layer, quantity, offset) for offset in OFFSETS.values()]
+            values = torch.cat([key_sums(layer, quantity, keys), torch.stack([*near, entropy, uniform], -1)], -1)
+            total = torch.einsum("bhqc,bqr->hcr", values.double(), rows)
+            state[at(quantity, layer)] = Sums(total, rows.sum((0, 1)).expand_as(total).clone())
         return state
 
     def table(self, state: State, setting: Setting) -> pl.DataFrame:
@@ -67,7 +64,8 @@ class Surface(Study):
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         table = self.table(state, setting)
-        uniform = torch.stack([u.mean[0, 0] for u in by_layer(state, "uniform", next(iter(setting.stacks)))])
+        first = by_layer(state, self.quantities[0], next(iter(setting.stacks)))
+        uniform = torch.stack([_of(sums, "uniform", "all").mean() for sums in first])
         return {
             "fig2": _fig2(table, setting),
             "fig2-bottom": _fig2_bottom(table, setting),
@@ -80,32 +78,36 @@ def _one_hot(categories: Tensor, dtype: torch.dtype) -> Float[Tensor, "batch key
     return (categories[..., None] == torch.arange(len(CATEGORIES))).to(dtype)
 
 
-def _mean(values: Float[Tensor, "batch head query column"], weights: Float[Tensor, "batch query"]) -> Sums:
-    """Σ w x and Σ w over texts and rows, [head column]."""
-    weights = weights.double()
-    total = torch.einsum("bhqc,bq->hc", values.double(), weights)
-    return Sums(total, weights.sum().expand_as(total).clone())
+def _row_sets(layer: Layer, reading: Reading) -> Float[Tensor, "batch query set"]:
+    """The weight of every row in every set of rows; in each set a text weighs 1."""
+    sets = [reading.row_weights(layer), *(reading.row_weights_of(layer, kind) for kind in (FIRST, SEPARATOR, OTHER))]
+    lengths = layer.key_mask.sum(-1, keepdim=True)
+    for offset in OFFSETS.values():
+        key = torch.arange(layer.alpha.shape[2]) + layer.first_row + offset
+        there = layer.query_mask & (key >= 0) & (key < lengths)
+        sets.append(there.double() / (lengths - abs(offset)).clamp(min=1))
+    return torch.stack(sets, dim=-1)
 
 
-def _neighbours(layer: Layer, quantity: str, offset: int) -> Sums:
-    values = diagonal(layer, quantity, offset)
-    key = torch.arange(values.shape[2]) + layer.first_row + offset
-    lengths = layer.key_mask.sum(-1)
-    there = layer.query_mask & (key >= 0) & (key < lengths[:, None])
-    weights = there.double() / (lengths - abs(offset)).clamp(min=1)[:, None]
-    return _mean(values.where(there[:, None], 0.0)[..., None], weights)
+def _neighbour(layer: Layer, quantity: str, offset: int) -> Float[Tensor, "batch head query"]:
+    """What each row gives to a neighbour; 0 where there is none, as such rows have no weight."""
+    if layer.stack == "cross":
+        return layer.alpha.new_zeros(layer.alpha.shape[:3])
+    return diagonal(layer, quantity, offset).nan_to_num(0.0)
+
+
+def _of(sums: Sums, column: str, rows: str) -> Float[Tensor, " head"]:
+    return sums.mean[:, COLUMNS.index(column), ROWS.index(rows)]
 
 
 def _columns(state: State, quantity: str, stack: str) -> dict[str, list[Tensor]]:
-    to = by_layer(state, f"{quantity}/to", stack)
-    columns = {f"to_{name}": [sums.mean[:, number] for sums in to] for number, name in enumerate(CATEGORIES)}
-    for name in ("separator-to-separator", "other-to-separator", *OFFSETS):
-        found = by_layer(state, f"{quantity}/{name}", stack)
-        columns |= {name.replace("-", "_"): [sums.mean[:, 0] for sums in found]} if found else {}
+    wanted = {f"to_{name}": (name, "all") for name in CATEGORIES}
+    wanted |= {f"{name}_to_separator": ("separator", name) for name in ("separator", "other")}
+    wanted |= {name: (name, name) for name in OFFSETS} if stack != "cross" else {}
     if quantity == "raw":
-        for name in ("entropy", "entropy-from-first"):
-            columns[name.replace("-", "_")] = [sums.mean[:, 0] for sums in by_layer(state, name, stack)]
-    return columns
+        wanted |= {"entropy": ("entropy", "all"), "entropy_from_first": ("entropy", "first")}
+    layers = by_layer(state, quantity, stack)
+    return {name: [_of(sums, *place) for sums in layers] for name, place in wanted.items()}
 
 
 def _fig2(table: pl.DataFrame, setting: Setting) -> Any:

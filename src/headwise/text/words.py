@@ -53,7 +53,9 @@ def _renumber(
     """Number the words that own a token from zero, in the order of the tokens."""
     owners = _filled([leader[words[0]] if words else None for words in touched])
     order = {owner: number for number, owner in enumerate(dict.fromkeys(owners))}
-    ends = {first: max(spans[n][1] for n, lead in enumerate(leader) if lead == first) for first in order if first >= 0}
+    ends: dict[int, int] = {}
+    for number, first in enumerate(leader):
+        ends[first] = max(ends.get(first, 0), spans[number][1])
     names = [text[spans[first][0] : ends[first]] if first >= 0 else "" for first in order]
     return [order[owner] for owner in owners], names
 

@@ -1,0 +1,210 @@
+"""How alike heads are: Jensen-Shannon divergences between all heads, drawn in a plane (Clark et al. 2019 §6, fig6).
+
+    distance(a, b) = Σ_tokens JS(a(token), b(token))      in nats, at most ln 2 a token
+
+Rows are smoothed by 0.001/n as in the released code, n the keys that a row of the stack can see. `js_sum` is the
+paper's sum over tokens; `js`, the mean a token, is the same on another scale, and what is drawn. All heads of a stack
+are compared, whatever their layer; stacks of an encoder–decoder read different texts and are not.
+
+The maps of a batch are held until its last layer: a text of n tokens takes 4 · layers · heads · n² bytes (half of it in
+a causal model).
+
+Behaviours are read off `surface`, of the raw weights: the kind of key that takes the largest share of a head's mean
+row, where that is above 0.4; else `broad` where the mean entropy is above 0.9 of uniform attention's; else `other`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from headwise.errors import InputError
+from headwise.measures import ATTENTION
+from headwise.measures.distance import Distances, clusters, plane, smoothed, summed_js
+from headwise.plots import plane as plane_plot
+from headwise.plots.theme import CATEGORIES, themed
+from headwise.stats import Sums
+from headwise.studies import STUDIES
+from headwise.studies.study import Reading, Setting, State, Study, at, by_layer
+from headwise.studies.surface import Surface
+from headwise.types import Layer
+
+QUANTITIES = ("raw", "norm")
+SURFACE = "surface/"
+CLEAR, BROAD = 0.4, 0.9
+BEHAVIOURS = {
+    "previous": "previous token",
+    "next": "next token",
+    "current": "current token",
+    "to_first": "first token",
+    "to_separator": "separator",
+    "to_punctuation": "punctuation",
+}
+GREY = "#b0b0b0"
+MANY = [*CATEGORIES, "#882255", "#44AA99", "#999933", "#AA4499", "#661100"]  # Okabe and Ito, then Tol
+COLOURS = dict(zip([*BEHAVIOURS.values(), "broad"], CATEGORIES, strict=True)) | {"other": GREY}
+
+
+@STUDIES.add("distances", "Jensen-Shannon distances between all heads, their plane and clusters (Clark et al. fig6)")
+@dataclass(frozen=True)
+class AllDistances(Study):
+    """`quantity`: raw weights, or norms with each row divided by its sum. `clusters`: how many; None finds out."""
+
+    name: ClassVar[str] = "distances"
+    quantity: str = "raw"
+    clusters: int | None = None
+    seed: int = 0  # of the random starts of the plane
+
+    def __post_init__(self):
+        _check_quantity(self.quantity)
+        if self.clusters is not None and self.clusters < 1:
+            raise InputError(f"There must be at least one cluster, but clusters={self.clusters} was asked for.")
+
+    def observe(self, layer: Layer, reading: Reading) -> State:
+        pairs = _comparable(layer)
+        rows = smoothed(ATTENTION[self.quantity](layer), pairs)
+        earlier = reading.memo.setdefault(f"distances {self.quantity} {layer.stack} {layer.first_row}", [])
+        total = summed_js(rows, earlier)
+        earlier.append(rows)
+        tokens = layer.query_mask.sum().double().expand_as(total).clone()
+        even = layer.visible.sum(-1).clamp(min=1).double().log()
+        return {
+            at("js", layer): Sums(total, tokens),
+            at("uniform", layer): Sums.of(even.view(1, -1), reading.row_weights(layer).view(1, -1)),
+            **{f"{SURFACE}{key}": value for key, value in _surface().observe(layer, reading).items()},
+        }
+
+    def table(self, state: State, setting: Setting) -> pl.DataFrame:
+        """One row an ordered pair of heads, with the place, cluster and behaviour of its first head.
+
+        A row's first head is `a`: all about a head, its own facts and its distances to the others, is one filter away.
+        """
+        return pl.concat([_pairs(state, stack, self._heads(state, stack, setting)[0]) for stack in setting.stacks])
+
+    def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
+        """fig6, of the first stack; fig6-decoder and fig6-cross of the others."""
+        first = next(iter(setting.stacks))
+        return {
+            "fig6" if stack == first else f"fig6-{stack}": self._fig6(state, stack, setting) for stack in setting.stacks
+        }
+
+    def _heads(self, state: State, stack: str, setting: Setting) -> tuple[pl.DataFrame, float]:
+        """Per head: name, layer, head, behaviour, cluster, x and y; and the stress of the plane."""
+        distances = matrix(state, stack).mean.numpy()
+        points, stress = plane(distances, seed=self.seed)
+        heads = heads_of(state, stack, setting)
+        heads = heads.select("name", "layer", "head").with_columns(
+            pl.Series("behaviour", behaviours(heads)),
+            pl.Series("cluster", clusters(distances, count=self.clusters)),
+            pl.Series("x", points[:, 0]),
+            pl.Series("y", points[:, 1]),
+        )
+        return heads, stress
+
+    def _fig6(self, state: State, stack: str, setting: Setting) -> Any:
+        heads, stress = self._heads(state, stack, setting)
+        distances = matrix(state, stack).mean.numpy()
+        count = int(heads["cluster"].max()) + 1  # type: ignore[arg-type] - a number, as there are heads
+        numbers = {number: MANY[number % len(MANY)] for number in range(count)}
+        chart = plane_plot.panels(
+            heads, {"layer": None, "behaviour": COLOURS, "cluster": numbers}, "nats a token (distances only)"
+        )
+        inside, outside = _within_and_between(distances, heads["layer"].to_numpy())
+        what = "attention" if self.quantity == "raw" else "norms, as shares of their row"
+        where = "" if len(setting.stacks) == 1 else f", {stack}"
+        return themed(
+            chart,
+            f"{setting.model}{where}: heads that attend alike are near each other",
+            f"One point a head; distance is the mean Jensen-Shannon divergence of {what}, as well as a plane keeps it "
+            f"(stress {stress:.2f}).",
+            f"Mean distance within a layer {inside:.3f}, between layers {outside:.3f} nats. A behaviour is what takes "
+            f"over {CLEAR} of the mean row; broad: entropy over {BROAD} of uniform.",
+        )
+
+
+def _surface() -> Study:
+    return Surface(quantities=("raw",))  # pyright: ignore - its decorator hides its fields
+
+
+def _check_quantity(quantity: str) -> None:
+    if quantity in QUANTITIES:
+        return
+    ATTENTION.entry(quantity)  # refuses what there is not
+    raise InputError(
+        f"Jensen-Shannon divergences are between distributions, but {quantity} attention is signed and its rows need "
+        f"not sum to 1; choose {' or '.join(QUANTITIES)}."
+    )
+
+
+def _comparable(layer: Layer) -> Bool[Tensor, "batch query key"]:
+    """The pairs over which all layers of a stack are compared: real queries × real keys, none later where causal.
+
+    subtle: not `layer.visible`, since layers with a window and layers without see different keys of the same row.
+    """
+    rows = torch.arange(layer.alpha.shape[2], device=layer.alpha.device) + layer.first_row
+    later = torch.arange(layer.alpha.shape[3], device=layer.alpha.device) > rows[:, None]
+    pairs = layer.query_mask[:, :, None] & layer.key_mask[:, None, :]
+    looks_ahead = bool((layer.visible & pairs & later).any())
+    return pairs if looks_ahead else pairs & ~later
+
+
+def matrix(state: State, stack: str) -> Sums:
+    """Distances between all heads of a stack, layer by layer: the observed half and its mirror image."""
+    layers = by_layer(state, "js", stack)
+    size = layers[-1].total.shape[1]
+    total, weight = torch.zeros(2, size, size, dtype=torch.float64)
+    for index, sums in enumerate(layers):
+        rows = slice(index * len(sums.total), (index + 1) * len(sums.total))
+        seen = slice(0, sums.total.shape[1])
+        for whole, part in ((total, sums.total), (weight, sums.weight)):
+            whole[rows, seen], whole[seen, rows] = part, part.mT
+    return Sums(total, weight)
+
+
+def heads_of(state: State, stack: str, setting: Setting) -> pl.DataFrame:
+    """The surface of every head of a stack, with the entropy of uniform attention beside its own."""
+    surface = {key.removeprefix(SURFACE): value for key, value in state.items() if key.startswith(SURFACE)}
+    table = _surface().table(surface, setting).filter(pl.col("stack") == stack)
+    uniform = torch.cat([sums.mean for sums in by_layer(state, "uniform", stack)])
+    return table.with_columns(pl.Series("uniform", uniform.numpy()[table["layer"].to_numpy()]))
+
+
+def behaviours(heads: pl.DataFrame) -> list[str]:
+    """What each head does, by the rule above."""
+    names = [name for name in BEHAVIOURS if name in heads.columns]
+    shares = heads.select(pl.col(names).fill_null(0.0).fill_nan(0.0)).to_numpy()
+    broad = (heads["entropy"] > BROAD * heads["uniform"]).to_list()
+    return [
+        BEHAVIOURS[names[row.argmax()]] if row.max() > CLEAR else "broad" if flat else "other"
+        for row, flat in zip(shares, broad, strict=True)
+    ]
+
+
+def _pairs(state: State, stack: str, heads: pl.DataFrame) -> pl.DataFrame:
+    sums = matrix(state, stack)
+    names = {"name": "a", **{name: f"{name}_a" for name in heads.columns if name != "name"}}
+    b = heads.select(b="name", layer_b="layer", head_b="head")
+    return (
+        heads.rename(names)
+        .join(b, how="cross", maintain_order="left_right")
+        .select(
+            pl.lit(stack).alias("stack"), "a", "b", "layer_a", "head_a", "layer_b", "head_b",
+            pl.Series("js", sums.mean.flatten().numpy()), pl.Series("js_sum", sums.total.flatten().numpy()),
+            "behaviour_a", "cluster_a", "x_a", "y_a",
+        )
+    )  # fmt: skip
+
+
+def _within_and_between(distances: Distances, layers: np.ndarray) -> tuple[float, float]:
+    """Mean distance between different heads of one layer, and of different layers (NaN where there are none)."""
+    same = layers[:, None] == layers
+    inside = distances[same & ~np.eye(len(layers), dtype=bool)]
+    outside = distances[~same]
+    return tuple(float(part.mean()) if part.size else float("nan") for part in (inside, outside))  # type: ignore[return-value]
