@@ -144,7 +144,7 @@ def memory(tokens: int) -> None:
 
 def capture_nothing(model: Model, batch: Batch) -> None:
     with torch.no_grad():
-        model.run(batch, lambda layer: None)
+        model.run(batch, lambda _: None)
 
 
 def peak_mb() -> float:

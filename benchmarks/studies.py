@@ -87,9 +87,8 @@ def growth() -> None:
         rows[segments] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         print(f"  {segments:5d} segments: {rows[segments]['seconds']:7.1f} s, peak {rows[segments]['peak_mb']:.0f} MB")
     small, large = rows.values()
-    print(
-        f"  memory x {large['peak_mb'] / small['peak_mb']:.3f}, time x {large['seconds'] / small['seconds']:.2f} for x 10"
-    )
+    memory, seconds = (large[name] / small[name] for name in ("peak_mb", "seconds"))
+    print(f"  memory x {memory:.3f}, time x {seconds:.2f} for x 10")
 
 
 def one(segments: int) -> None:

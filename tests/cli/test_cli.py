@@ -38,13 +38,15 @@ def test_inspect_prints_a_table_and_a_verdict(headwise):
     assert code == 0
     assert all(f"L1.H{head}" in out for head in range(4))
     assert "L0.H0" not in out
-    assert "Careful" in out and "head size 6" in out
+    assert "Careful" in out
+    assert "head size 6" in out
 
 
 def test_inspect_of_a_short_text_says_that_weights_are_unique(headwise):
     code, out, _ = headwise("inspect", "the city", "--model", "tiny:bert")
     assert code == 0
-    assert "Careful" not in out and "the only ones" in out
+    assert "Careful" not in out
+    assert "the only ones" in out
 
 
 def test_inspect_writes_numbers_that_agree(headwise, tmp_path):
@@ -68,7 +70,8 @@ def test_json_to_standard_output_is_json_alone(headwise):
 def test_figures(headwise, tmp_path, ending):
     path = tmp_path / f"out.{ending}"
     code, _, err = headwise("inspect", TEXT, "--model", "tiny:bert", "--head", "2", "--figure", str(path))
-    assert code == 0 and str(path) in err
+    assert code == 0
+    assert str(path) in err
     start = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF", "html": b"<"}[ending]
     assert path.read_bytes().lstrip().startswith(start)
     assert path.stat().st_size > 5_000
@@ -77,7 +80,8 @@ def test_figures(headwise, tmp_path, ending):
 def test_words_and_cross_attention_figures(headwise, tmp_path):
     arguments = ["--model", "tiny:t5", "--stack", "cross", "--words", "--figure", str(tmp_path / "c.svg")]
     code, _, _ = headwise("inspect", TEXT, "the old city", *arguments)
-    assert code == 0 and (tmp_path / "c.svg").stat().st_size > 5_000
+    assert code == 0
+    assert (tmp_path / "c.svg").stat().st_size > 5_000
 
 
 def test_standard_input(headwise, monkeypatch):
@@ -85,14 +89,16 @@ def test_standard_input(headwise, monkeypatch):
     assert headwise("inspect", "-", "--model", "tiny:bert")[0] == 0
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9")))
     code, _, err = headwise("inspect", "-", "--model", "tiny:bert")
-    assert code == 2 and "UTF-8" in err
+    assert code == 2
+    assert "UTF-8" in err
 
 
 def test_view_and_saved_traces(headwise, tmp_path):
     saved, page = tmp_path / "t.safetensors", tmp_path / "out.html"
     assert headwise("inspect", TEXT, "--model", "tiny:bert", "--save", str(saved))[0] == 0
     code, out, _ = headwise("view", "--from", str(saved), "-o", str(page))
-    assert code == 0 and str(page) in out
+    assert code == 0
+    assert str(page) in out
     assert b"</html>" in page.read_bytes()[-200:]
 
 
@@ -102,11 +108,14 @@ def test_run_and_show(headwise, tmp_path):
     out = tmp_path / "out"
     code, said, _ = headwise("run", "surface", "--model", "tiny:bert", "--corpus", str(corpus), "--out", str(out),
                              "--quantity", "raw,norm")  # fmt: skip
-    assert code == 0 and "2 texts" in said
+    assert code == 0
+    assert "2 texts" in said
     code, said, _ = headwise("show", str(out))
-    assert code == 0 and "L0.H0" in said
+    assert code == 0
+    assert "L0.H0" in said
     code, said, _ = headwise("show", str(out), "--figure", "fig2", "--save", str(tmp_path / "x.pdf"))
-    assert code == 0 and (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF")
+    assert code == 0
+    assert (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF")
     assert set(pl.read_parquet(out / "table.parquet")["quantity"]) == {"raw", "norm"}
 
 
@@ -141,13 +150,16 @@ def test_mistakes_are_one_line_and_exit_code_2(headwise, arguments, said):
         arguments = [*arguments, "--model", "tiny:bert"]
     code, _, err = headwise(*arguments)
     assert code == 2
-    assert err.startswith("headwise: ") and len(err.strip().splitlines()) == 1, err
+    assert err.startswith("headwise: ")
+    assert len(err.strip().splitlines()) == 1, err
     assert said in err
 
 
 def test_unknown_model_offline(headwise):
     code, _, err = headwise("inspect", TEXT, "--model", "nobody/nothing")
-    assert code == 2 and len(err.strip().splitlines()) == 1 and "hub" in err
+    assert code == 2
+    assert len(err.strip().splitlines()) == 1
+    assert "hub" in err
 
 
 def test_help_imports_nothing_heavy_and_teaches():
@@ -162,4 +174,5 @@ def test_python_m_headwise_is_headwise(tmp_path: Path):
     shown = subprocess.run(
         [sys.executable, "-m", "headwise", "list", "things"], capture_output=True, text=True, check=False, cwd=tmp_path
     )
-    assert shown.returncode == 2 and "Traceback" not in shown.stderr
+    assert shown.returncode == 2
+    assert "Traceback" not in shown.stderr

@@ -33,7 +33,28 @@ def _one_thread():
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     """Forty short texts, one a line."""
-    words = "the river of a city was in to and it that with as from by on for is its which".split()
+    words = [
+        "the",
+        "river",
+        "of",
+        "a",
+        "city",
+        "was",
+        "in",
+        "to",
+        "and",
+        "it",
+        "that",
+        "with",
+        "as",
+        "from",
+        "by",
+        "on",
+        "for",
+        "is",
+        "its",
+        "which",
+    ]
     lines = [" ".join(words[at % 7 : at % 7 + 3 + at % 13]) + "." for at in range(40)]
     path = tmp_path / "corpus.txt"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -104,7 +104,9 @@ def _shared_basis(layer: Layer) -> Whitener | None:
     if not _is_shared(layer.visible):
         return None
     seen = layer.visible[:, 0]
-    exact = seen_values(layer).double() * seen[:, None, :, None]
+    exact = seen_values(layer).double()
+    if not bool(seen.all()):
+        exact = exact * seen[:, None, :, None]
     count = seen.sum(-1)[:, None].expand(exact.shape[:2])
     if exact.shape[2] <= exact.shape[3] and bool(_independent(exact, seen[:, None]).all()):
         return Whitener(exact, count)  # every direction counts: no projection will be made
@@ -135,9 +137,11 @@ def _decomposed(layer: Layer) -> tuple[Float[Tensor, "batch head query key"], In
     parts = factors(layer)
     if parts is None:
         return layer.alpha, ranks
-    whole = (parts.rank == layer.visible[:, 0].sum(-1)[:, None])[:, :, None, None, None]
     projected = parts.coefficients @ parts.basis[:, :, None].mT
-    return torch.where(whole, _grouped(layer), projected).flatten(1, 2), ranks
+    whole = parts.rank == layer.visible[:, 0].sum(-1)[:, None]
+    if bool(whole.any()):  # short texts beside longer ones: their weights have no null-space part
+        projected = torch.where(whole[:, :, None, None, None], _grouped(layer), projected)
+    return projected.flatten(1, 2), ranks
 
 
 def _per_head(layer: Layer, ranks: Int[Tensor, "batch kv_head query"]) -> Int[Tensor, "batch head query"]:

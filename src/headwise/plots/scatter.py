@@ -22,7 +22,7 @@ def by_layer(
     parts = (
         {"": long} if facet is None else {str(key[0]): part for key, part in long.group_by(facet, maintain_order=True)}
     )
-    charts = [_panel(part, title, present, unit, rule) for title, part in parts.items()]
+    charts = [_panel(part, title, columns, unit, rule) for title, part in parts.items()]
     return alt.hconcat(*charts).resolve_scale(y="independent", color="shared")
 
 
@@ -34,7 +34,9 @@ def _panel(long: pl.DataFrame, title: str, names: Mapping[str, str], unit: str, 
         scale=alt.Scale(domain=list(names.values()), range=CATEGORIES[: len(names)]),
         legend=alt.Legend(orient="top"),
     )
-    base = alt.Chart(long).encode(x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)), color=colour)
+    base = alt.Chart(long).encode(
+        x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0, labelOverlap=True)), color=colour
+    )
     points = base.mark_circle(size=32, opacity=0.55).encode(
         y=alt.Y("value:Q", title=unit), tooltip=["name:N", "what:N", alt.Tooltip("value:Q", format=".3f")]
     )

@@ -63,15 +63,20 @@ class Surface(Study):
         return pl.concat(tables, how="diagonal")
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
-        table = self.table(state, setting)
-        first = by_layer(state, self.quantities[0], next(iter(setting.stacks)))
-        uniform = torch.stack([_of(sums, "uniform", "all").mean() for sums in first])
-        return {
-            "fig2": _fig2(table, setting),
-            "fig2-bottom": _fig2_bottom(table, setting),
-            "rel-pos": _neighbour_figure(table, setting),
-            "fig4": _fig4(table, setting, float(uniform.mean())),
-        }
+        """fig2, fig2-bottom, rel-pos and fig4; those of stacks after the first end in the stack's name."""
+        whole, charts = self.table(state, setting), {}
+        for stack in setting.stacks:
+            table, tail = whole.filter(pl.col("stack") == stack), f"-{stack}" if charts else ""
+            where = setting.model if stack == "self" else f"{setting.model}, {stack}"
+            uniform = [_of(sums, "uniform", "all").mean() for sums in by_layer(state, self.quantities[0], stack)]
+            charts |= {f"fig2{tail}": _fig2(table, where), f"fig2-bottom{tail}": _fig2_bottom(table, where)}
+            charts |= {f"rel-pos{tail}": _neighbour_figure(table, where)} if stack != "cross" else {}
+            charts |= (
+                {f"fig4{tail}": _fig4(table, where, float(torch.stack(uniform).mean()))}
+                if "raw" in self.quantities
+                else {}
+            )
+        return charts
 
 
 def _one_hot(categories: Tensor, dtype: torch.dtype) -> Float[Tensor, "batch key category"]:
@@ -110,37 +115,37 @@ def _columns(state: State, quantity: str, stack: str) -> dict[str, list[Tensor]]
     return {name: [_of(sums, *place) for sums in layers] for name, place in wanted.items()}
 
 
-def _fig2(table: pl.DataFrame, setting: Setting) -> Any:
+def _fig2(table: pl.DataFrame, where: str) -> Any:
     names = {"to_first": "[CLS] / first", "to_separator": "[SEP]", "to_punctuation": ". and ,"}
     chart = scatter.by_layer(table, names, "attention, mean over rows", facet="quantity")
     return themed(
         chart,
-        f"{setting.model}: what each head gives to special tokens and punctuation",
-        "One point a head; lines are layer means. Raw weights are probabilities, effective weights are signed, norms are",
+        f"{where}: what each head gives to special tokens and punctuation",
+        "One point a head; lines are layer means. Raw weights are probabilities, effective ones are signed, norms are",
         "lengths of vectors on their own scale. A peak that is there in raw and gone in effective changes nothing.",
     )
 
 
-def _fig2_bottom(table: pl.DataFrame, setting: Setting) -> Any:
+def _fig2_bottom(table: pl.DataFrame, where: str) -> Any:
     names = {"separator_to_separator": "[SEP] → [SEP]", "other_to_separator": "other → [SEP]"}
     chart = scatter.by_layer(table, names, "attention to separators", facet="quantity")
-    return themed(chart, f"{setting.model}: who attends to separators", "One point a head; lines are layer means.")
+    return themed(chart, f"{where}: who attends to separators", "One point a head; lines are layer means.")
 
 
-def _neighbour_figure(table: pl.DataFrame, setting: Setting) -> Any:
+def _neighbour_figure(table: pl.DataFrame, where: str) -> Any:
     chart = scatter.by_layer(table, {name: name for name in OFFSETS}, "attention, mean over rows", facet="quantity")
     return themed(
         chart,
-        f"{setting.model}: attention to neighbours",
+        f"{where}: attention to neighbours",
         "One point a head; heads above one half have a fixed offset.",
     )
 
 
-def _fig4(table: pl.DataFrame, setting: Setting, uniform: float) -> Any:
+def _fig4(table: pl.DataFrame, where: str, uniform: float) -> Any:
     names = {"entropy": "all rows", "entropy_from_first": "from the first token"}
     chart = scatter.by_layer(table.filter(pl.col("quantity") == "raw"), names, "entropy (nats)", rule=uniform)
     return themed(
         chart,
-        f"{setting.model}: how broad each head is",
+        f"{where}: how broad each head is",
         "Entropy of the attention weights, one point a head; the dashed line is uniform attention.",
     )
