@@ -122,8 +122,8 @@ class Circuit:
 class Layer:
     """One attention layer of a batch, or a block of its query rows: all that a measure may look at.
 
-    Rows of padding queries hold numbers without meaning; `query_mask` says which rows count. Columns of padding keys
-    are invisible, their values are zero and so is the attention to them.
+    The weights of padding queries are zero; `query_mask` says which rows count. Columns of padding keys are invisible,
+    their values are zero and so is the attention to them.
     """
 
     stack: str  # "self", or "encoder", "decoder" and "cross"

@@ -126,13 +126,16 @@ class Recorder:
         key_mask = self.masks["target" if site.stack == "decoder" else "source"]
         value, visible, text_memo = at_least_float(call.value), call.visible(key_mask), {}
         if not bool(key_mask.all()):
-            value = value * key_mask[:, None, :, None]
+            value = torch.where(key_mask[:, None, :, None], value, 0.0)
         residual = self.residuals.get(site.residual_of) if site.residual_of is not None else None
         residual = None if residual is None else at_least_float(residual)
         step = call.length if alpha is not None else self.rows
         for start in range(0, call.length, step):
             rows = slice(start, start + step)
             weights = call.rows(start, start + step)[1] if alpha is None else alpha
+            if not bool(query_mask.all()):
+                # subtle: a padding row that sees no key is NaN in some models, and NaN × 0 is NaN in every sum
+                weights = torch.where(query_mask[:, None, rows, None], weights, 0.0)
             yield Layer(
                 stack=site.stack, index=site.index, first_row=start, circuit=site.circuit, text_memo=text_memo,
                 alpha=at_least_float(weights), value=value, visible=visible[:, rows], key_mask=key_mask,

@@ -44,7 +44,7 @@ class Surface(Study):
         rows = _row_sets(layer, reading)
         keys = _one_hot(reading.key_categories(layer), layer.alpha.dtype)
         entropy = row_entropy(layer)
-        uniform = layer.visible.sum(-1).to(entropy).log()[:, None].expand_as(entropy)
+        uniform = layer.visible.sum(-1).clamp(min=1).to(entropy).log()[:, None].expand_as(entropy)
         state: State = {}
         for quantity in self.quantities:
             near = [_neighbour(layer, quantity, offset) for offset in OFFSETS.values()]
