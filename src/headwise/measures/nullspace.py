@@ -104,7 +104,7 @@ def _shared_basis(layer: Layer) -> Whitener | None:
     if not _is_shared(layer.visible):
         return None
     seen = layer.visible[:, 0]
-    exact = seen_values(layer).double()
+    exact = seen_values(layer).to(torch.float64, memory_format=torch.contiguous_format)
     if not bool(seen.all()):
         exact = exact * seen[:, None, :, None]
     count = seen.sum(-1)[:, None].expand(exact.shape[:2])
@@ -266,7 +266,9 @@ def _certify(
     """The inverse Cholesky factor, and whether it proves that every singular value is above the tolerance."""
     factor, info = torch.linalg.cholesky_ex(gram)
     unit = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device).expand_as(gram)
-    inverse = torch.linalg.solve_triangular(torch.where((info == 0)[..., None, None], factor, unit), unit, upper=False)
+    if bool(info.any()):
+        factor = torch.where((info == 0)[..., None, None], factor, unit)
+    inverse = torch.linalg.solve_triangular(factor, unit, upper=False)
     # λ_min ≥ 1 / ‖L⁻¹‖_F² and λ_max ≤ tr G, so this is enough:
     largest = gram.diagonal(dim1=-2, dim2=-1).sum(-1)
     return inverse, (info == 0) & (inverse.square().sum((-2, -1)) * largest * tolerance**2 < 1)
