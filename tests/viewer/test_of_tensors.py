@@ -97,5 +97,5 @@ def test_a_view_is_shown_and_saved(tmp_path) -> None:
     path = shown.save(tmp_path / "page.html")
     assert path.read_text("ascii") == shown.html()
     assert "5 × 5" in repr(shown)
-    with pytest.raises(InputError, match="cannot be"):
+    with pytest.raises(InputError, match="must exist"):
         shown.save(tmp_path / "no" / "folder.html")

@@ -133,8 +133,9 @@ class Recorder:
         for start in range(0, call.length, step):
             rows = slice(start, start + step)
             weights = call.rows(start, start + step)[1] if alpha is None else alpha
-            if not bool(query_mask.all()):
-                # subtle: a padding row that sees no key is NaN in some models, and NaN × 0 is NaN in every sum
+            if not (bool(query_mask.all()) or weights.requires_grad):
+                # subtle: a padding row that sees no key is NaN in some models, and NaN × 0 is NaN in every sum. Weights
+                # that a gradient is to be taken of must stay the tensor that the model used.
                 weights = torch.where(query_mask[:, None, rows, None], weights, 0.0)
             yield Layer(
                 stack=site.stack, index=site.index, first_row=start, circuit=site.circuit, text_memo=text_memo,
