@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from headwise.errors import InputError, ModelError
+from headwise.errors import InputError
 from headwise.models.capture import ROWS, Recorder, Site, Visitor, recording
 from headwise.models.proof import Proof
 from headwise.models.trace import Trace
 from headwise.text.tokens import encode
-from headwise.types import Batch, Encoding, Layer
+from headwise.types import Batch, Encoding
 
 MAP_BYTES = 4 * 2**30  # the most that the stored maps of one trace may take
 
@@ -232,13 +232,3 @@ def hidden_states(output: Any) -> dict[str, Tensor]:
     names = {"self": "hidden_states", "encoder": "encoder_hidden_states", "decoder": "decoder_hidden_states"}
     states = {stack: getattr(output, name, None) for stack, name in names.items()}
     return {stack: torch.cat(list(state)) for stack, state in states.items() if state is not None}
-
-
-def refuse_task(model: Model, needed: Sequence[str], what: str) -> ModelError:
-    """The error for a study that needs another kind of model."""
-    return ModelError(
-        f"{what} needs a model loaded with task {' or '.join(needed)}, but {model.name} has no such head."
-    )
-
-
-__all__ = ["Layer", "Model"]

@@ -89,7 +89,8 @@ def prove(model: PreTrainedModel) -> Proof:
 
 def check_finite(model: PreTrainedModel) -> None:
     for name, parameter in model.named_parameters():
-        if parameter.is_floating_point() and not bool(parameter.detach().sum(dtype=torch.float64).isfinite()):
+        wide = at_least_float(parameter.detach()[:0]).dtype if parameter.is_floating_point() else torch.float32
+        if not bool(parameter.detach().sum(dtype=wide).isfinite()):
             raise ModelError(
                 f"Weights must be finite numbers, but {name} holds NaN or infinity; load another checkpoint."
             )

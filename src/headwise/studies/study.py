@@ -46,10 +46,6 @@ class Reading:
         """The category of every key, −1 at padding."""
         return self._categories("decoder" if layer.stack == "decoder" else "source", self.keys(layer))
 
-    def query_categories(self, layer: Layer) -> Int[Tensor, "batch query"]:
-        """The category of every query row of this block, −1 at padding."""
-        return self._block(layer, self._all_query_categories(layer))
-
     def row_weights(self, layer: Layer) -> Float[Tensor, "batch query"]:
         """1 / (rows of the text) at real rows: summed over rows and blocks, every document weighs 1."""
         lengths = torch.tensor([len(text) for text in self.queries(layer)])
