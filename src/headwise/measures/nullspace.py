@@ -156,11 +156,13 @@ def _project_rowwise(
     """Every query sees its own keys: row i is o_i G_i⁺ V_iᵀ, and unchanged where it sees no more keys than the rank."""
     reach = int(visible.any(1).any(0).nonzero().max()) + 1  # no query of this block sees a key beyond
     exact, visible = values[:, :, :reach].double(), visible[:, :, :reach]
-    result = torch.zeros_like(alpha)
-    ranks = torch.zeros((*values.shape[:2], visible.shape[1]), dtype=torch.long, device=values.device)
-    for rows, grams, counts in _row_grams(exact, visible):
+    independent = _independent_rows(exact, visible)
+    start = _first_doubtful(independent)
+    result, ranks = alpha.clone(), visible.sum(-1)[:, None].repeat(1, values.shape[1], 1)
+    for rows, grams, counts in _row_grams(exact, visible[:, start:]):
+        rows = slice(rows.start + start, rows.stop + start)
         weights = alpha[:, :, :, rows, :reach]
-        whitener = whiten(grams, counts, independent=_independent_rows(exact, visible[:, rows]))
+        whitener = whiten(grams, counts, independent=independent[:, :, rows])
         out = (weights.double() @ exact[:, :, None]).transpose(2, 3)  # batch kv_head query group d_head
         solved = (out @ whitener.matrix @ whitener.matrix.mT).transpose(2, 3)
         projected = (solved @ exact[:, :, None].mT).to(alpha.dtype) * visible[:, None, None, rows]
@@ -168,6 +170,12 @@ def _project_rowwise(
         result[:, :, :, rows, :reach] = torch.where(whole, weights, projected)
         ranks[:, :, rows] = whitener.rank
     return result, ranks
+
+
+def _first_doubtful(independent: Bool[Tensor, "batch kv_head query"]) -> int:
+    """The first row that is not certified in every text and head; the rows before it stay as they are."""
+    doubtful = ~independent.all(0).all(0)
+    return int(doubtful.int().argmax()) if bool(doubtful.any()) else len(doubtful)
 
 
 def _ranks(
@@ -300,10 +308,36 @@ def _independent_rows(
     independent = torch.zeros(values.shape[:2] + visible.shape[1:2], dtype=torch.bool, device=values.device)
     if not bool(few.any()):
         return independent
-    batch, query = few.nonzero(as_tuple=True)
+    nested = _nested_in_widest(values, visible, few)
+    independent |= nested
+    batch, query = (few & ~nested.all(1)).nonzero(as_tuple=True)
+    if len(batch):
+        independent[batch, :, query] |= _certified_rows(values, visible, batch, query)
+    return independent
+
+
+def _nested_in_widest(
+    values: Float[Tensor, "batch kv_head key d_head"],
+    visible: Bool[Tensor, "batch query key"],
+    few: Bool[Tensor, "batch query"],
+) -> Bool[Tensor, "batch kv_head query"]:
+    """Rows that see a part of what the widest such row sees: a part of independent vectors is independent."""
+    text = torch.arange(len(values), device=values.device)
+    widest = torch.where(few, visible.sum(-1), 0).argmax(-1)
+    certified = _certified_rows(values, visible, text, widest) & few.any(-1)[:, None]
+    part = few & ~(visible & ~visible[text, widest][:, None]).any(-1)
+    return certified[:, :, None] & part[:, None]
+
+
+def _certified_rows(
+    values: Float[Tensor, "batch kv_head key d_head"],
+    visible: Bool[Tensor, "batch query key"],
+    batch: Int[Tensor, " row"],
+    query: Int[Tensor, " row"],
+) -> Bool[Tensor, "row kv_head"]:
+    """Whether the values that each of these rows sees are certified independent."""
     seen = visible[batch, query]
     keys = seen.double().topk(min(values.shape[3], seen.shape[1]), dim=-1, sorted=True).indices
     chosen = values[batch[:, None], :, keys].transpose(1, 2)  # row kv_head key d_head
     shown = seen.gather(1, keys)[:, None]
-    independent[batch, :, query] = _independent(chosen * shown[..., None], shown)
-    return independent
+    return _independent(chosen * shown[..., None], shown) & (seen.sum(-1) <= values.shape[3])[:, None]
