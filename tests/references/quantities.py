@@ -135,6 +135,31 @@ def norm_residual_ln(layer: Layer) -> np.ndarray:
     return _norms(layer, vectors)
 
 
+def globenc(layer: Layer) -> np.ndarray:
+    """Every vector through the norms on its way, each divided by one number a row, which shares do not see."""
+    vectors, circuit = with_residual(layer), layer.circuit
+    if circuit.post:
+        vectors = through(circuit.outer, vectors, 1.0)
+    lengths = _norms(layer, through(circuit.last, vectors, 1.0))
+    return lengths / lengths.sum(-1, keepdims=True)
+
+
+def alti(layer: Layer) -> np.ndarray:
+    """max(0, ‖y‖₁ − ‖y − u‖₁) pair by pair."""
+    vectors, inner, outer = with_residual(layer), layer.circuit.inner, layer.circuit.outer
+    result = np.full(vectors.shape[:-1], np.nan)
+    for text, row, _ in rows_of(layer):
+        out, y = numbers(layer.out)[text, row], numbers(layer.residual)[text, row]
+        branch = out if inner is None else through(inner, out, sigma(inner, out)) + numbers(inner.bias)
+        y, u = y + layer.circuit.scale * branch, vectors[text, row]
+        if layer.circuit.post:
+            by = sigma(outer, y)
+            y, u = through(outer, y, by) + numbers(outer.bias), through(outer, u, by)
+        near = [max(0.0, np.abs(y).sum() - np.abs(y - each).sum()) for each in u]
+        result[text, row] = np.array(near) / (sum(near) or np.nan)
+    return result
+
+
 def with_residual(layer: Layer) -> np.ndarray:
     """What each key adds to the residual stream of each query; its own key also carries the residual itself."""
     vectors, inner = moved_vectors(layer), layer.circuit.inner
@@ -172,4 +197,6 @@ MIXING: Mapping[str, Callable[[Layer], np.ndarray]] = {
     "norm-sum": norm_sum,
     "norm-residual": norm_residual,
     "norm-residual-ln": norm_residual_ln,
+    "globenc": globenc,
+    "alti": alti,
 }

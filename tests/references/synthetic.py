@@ -54,6 +54,8 @@ def layer(
         w_o, b_o, scale,
         inner=random_norm(generator, centred=centred) if inner else None,
         outer=random_norm(generator, centred=centred),
+        last=random_norm(generator, centred=centred),
+        post=not inner,
     )  # fmt: skip
     return Layer(
         stack="self", index=0, first_row=0, alpha=alpha, value=value, visible=visible, query_mask=key_mask,

@@ -15,7 +15,9 @@ from headwise.errors import InputError
 from headwise.measures.norms import sent_norm
 from headwise.models.values import singular_values, value_maps
 from headwise.stats import Groups, OctaveBins, RankHistogram
-from headwise.studies.norms import VOCABULARY, Norms, occurrences, rank_counts, sampled
+from headwise.studies.norms import VOCABULARY, Norms, rank_counts
+from headwise.studies.norms.figures import sampled
+from headwise.studies.norms.frequencies import occurrences
 from headwise.studies.study import State
 from headwise.text.categories import CATEGORIES
 from references.studies_folding import (

@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwise.errors import InputError
-from headwise.text import corpus
-from headwise.text.corpus import CorpusSpec, Document, cut_at, open_corpus, segments, shards
+from headwise.text import readers
+from headwise.text.corpus import CorpusSpec, Document, open_corpus, shards
+from headwise.text.segments import cut_at, segments
 
 WIKI = (
     " \n = Robert Boulter = \n \n He acts . \n \n = = Career = = \n \n He acted . \n He rests . \n \n"
@@ -89,7 +90,7 @@ def test_json_lines(tmp_path):
 
 
 def test_parquet_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus, "ROWS", 3)
+    monkeypatch.setattr(readers, "ROWS", 3)
     texts = [f"text {i}" for i in range(7)] + [None, ""]
     pl.DataFrame({"n": range(9), "text": texts}).write_parquet(tmp_path / "a.parquet")
     assert read(tmp_path / "a.parquet") == (
@@ -251,7 +252,7 @@ def peak_of_reading(path: Path, times: int) -> int:
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus, "LONGEST", 1 << 16)
+    monkeypatch.setattr(readers, "LONGEST", 1 << 16)
     peak_of_reading(tmp_path / "warm.txt", 1)
     assert peak_of_reading(tmp_path / "b.txt", 5) < 1.1 * peak_of_reading(tmp_path / "a.txt", 1)
 
@@ -335,3 +336,54 @@ def test_a_cut_that_makes_more_tokens_is_cut_again():
 def test_a_segment_needs_room():
     with pytest.raises(InputError, match="room for 5 tokens; got 4"):
         list(segments([], cut_at(words), 4))
+
+
+def test_labels_come_with_their_texts(tmp_path):
+    path = tmp_path / "cola.tsv"
+    path.write_text("gj04\t1\t\tThe sea is big.\ngj04\t0\t*\tSea big the is.\n", encoding="utf-8")
+    found = list(open_corpus(path, columns=[3], label=1).documents())
+    assert [(document.text, document.notes) for document in found] == [
+        ("The sea is big.", "1"),
+        ("Sea big the is.", "0"),
+    ]
+    assert open_corpus(path, columns=[3]).fingerprint != open_corpus(path, columns=[3], label=1).fingerprint
+    path = tmp_path / "pairs.jsonl"
+    path.write_text('{"text": "a b", "pair": "c", "label": 1}\n{"text": "d"}\n', encoding="utf-8")
+    assert [d.notes for d in open_corpus(path, label="label").documents()] == ["1", None]
+    path = tmp_path / "mrpc.tsv"
+    path.write_text("Quality\t#1 String\t#2 String\n1\ta\tb\n", encoding="utf-8")
+    assert [(d.pair, d.notes) for d in open_corpus(path, label="Quality").documents()] == [("b", "1")]
+    with pytest.raises(InputError, match="must have columns Grade"):
+        open_corpus(path, label="Grade")
+
+
+def test_a_treebank_brings_its_parses(tmp_path):
+    path = tmp_path / "two.conllu"
+    word = "{}\t{}\t_\tNOUN\t_\t_\t{}\tdep\t_\t_\n"
+    path.write_text("# text = Dogs bark\n" + word.format(1, "Dogs", 2) + word.format(2, "bark", 0) + "\n", "utf-8")
+    (document,) = open_corpus(path).documents()
+    assert (document.text, document.notes.heads) == ("Dogs bark", (1, -1))
+    path.write_text(word.format(1, "Dogs", 2) + "2\tbark\n\n", "utf-8")
+    with pytest.raises(InputError, match=r"two\.conllu.*line 2"):
+        open_corpus(path)
+
+
+def test_a_folder_of_coreference_is_a_corpus(tmp_path):
+    word = "{}\t{}\t_\tNOUN\t_\t_\t{}\tdep\t_\t_\n"
+    for kind, text in (
+        ("conll", "# begin document one\n1\tDogs\t(1)\n2\tbark\t_\n"),
+        ("conllu", "# text = Dogs bark\n" + word.format(1, "Dogs", 2) + word.format(2, "bark", 0) + "\n"),
+    ):
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / f"one.{kind}").write_text(text, "utf-8")
+    spec = open_corpus(tmp_path)
+    (document,) = spec.documents()
+    assert (spec.kind, document.text, len(document.notes.mentions)) == ("conll", "Dogs bark", 1)
+    (tmp_path / "conllu" / "one.conllu").write_text("# changed\n", "utf-8")
+    with pytest.raises(InputError, match="must stay as it was"):
+        spec.verify()
+
+
+def test_a_folder_of_anything_else_is_none(tmp_path):
+    with pytest.raises(InputError, match="is a folder"):
+        open_corpus(tmp_path)

@@ -133,7 +133,7 @@ def telling_head(trace: Trace, table: pl.DataFrame, stack: str | None) -> tuple[
 
     if table["head"].null_count():
         raise InputError(
-            "A figure shows one head, but a mixing quantity has none; choose raw, effective, null or norm."
+            "A figure shows one head, but mixing and origins have none; choose raw, effective, null or norm."
         )
     places = table.select("layer", "head").rows()
     if float(table["null_share"].max() or 0) > 1e-6:  # type: ignore[arg-type]
@@ -150,8 +150,14 @@ def _print(trace: Trace, table: pl.DataFrame, quantity: str, stack: str | None) 
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(RichText(" ".join(trace.queries(stack).tokens)))
-    console.print(_rich_table(table, f"{trace.model_name}: {quantity} attention, mean over rows"))
+    console.print(_rich_table(table, f"{trace.model_name}: {_named(quantity)}, mean over rows"))
     console.print(RichText(_verdict(trace, stack)))
+
+
+def _named(quantity: str) -> str:
+    from headwise.measures import ATTENTION
+
+    return f"{quantity} attention" if quantity in ATTENTION else quantity
 
 
 LABELS = {"name": "", "previous": "prev", "current": "same", "null_share": "null", "identifiable": "unique"}

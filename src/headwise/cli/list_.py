@@ -29,17 +29,34 @@ def list_(what: What) -> None:
 
 
 def _quantities() -> Iterator[str]:
+    from headwise.attributions import ORIGINS, PASSES
     from headwise.measures import ATTENTION, MIXING
 
-    for title, registry in (("attention [layer head query key]", ATTENTION), ("mixing [layer query key]", MIXING)):
+    kinds = {
+        "attention [layer head query key]": ATTENTION.entries(),
+        "mixing [layer query key]": [*MIXING.entries(), *PASSES.entries()],
+        "origins [layer token input]": ORIGINS.entries(),
+    }
+    for title, entries in kinds.items():
         yield f"[bold]{title.replace('[', chr(92) + '[')}[/]"
-        yield from (f"  {entry.name:<18} {entry.about}" for entry in registry.entries())
+        yield from (f"  {entry.name:<18} {entry.about}" for entry in entries)
 
 
 def _studies() -> Iterator[str]:
+    from dataclasses import fields
+
     from headwise.studies import STUDIES
 
-    yield from (f"[bold]{entry.name:<12}[/] {entry.about}" for entry in STUDIES.entries())
+    for entry in STUDIES.entries():
+        yield f"[bold]{entry.name:<12}[/] {entry.about}"
+        settings = [f"{field.name}={_written(field.default)}" for field in fields(entry.value)]
+        if settings:
+            yield f"[dim]{'':<12} --set {'  '.join(settings)}[/]"
+
+
+def _written(value: object) -> str:
+    """A setting's default as it would be typed."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value).lower()
 
 
 def _models() -> Iterator[str]:

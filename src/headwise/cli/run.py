@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,7 @@ The same command again goes on after a crash, and opens the results once they ar
   headwise run surface,norms,nullspace --out out
   headwise run surface --model demo-llm --corpus wiki.txt.gz --max-tokens 256 --truncate --out out
   headwise run distances --corpus wiki.test.raw --segments 128 --out out --engine ray --workers 8
+  headwise run mixing --set quantity=rollout --corpus dev.tsv --out out
 """
 SHOW_HELP = """Show a result again: what was run, its table, its figures.
 
@@ -42,9 +43,18 @@ Kind = Annotated[
     str | None, typer.Option(help="blocks, lines, wikitext, jsonl, parquet or tsv, where the name does not tell.")
 ]
 Columns = Annotated[str | None, typer.Option(help="Columns of the text and its pair, with a comma between.")]
+Label = Annotated[str | None, typer.Option(help="Column of a text's label, for studies that compare with it.")]
 Segments = Annotated[int | None, typer.Option(help="Pair consecutive paragraphs into texts of up to this many tokens.")]
 Quantity = Annotated[
     str | None, typer.Option(help="Quantities to look at, with commas between, for studies that take them.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="A study's own setting, KEY=VALUE or STUDY.KEY=VALUE; see `headwise list studies`.",
+        metavar="KEY=VALUE",
+    ),
 ]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut texts that are too long, instead of skipping them.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Longest text; the model's own limit otherwise.")]
@@ -70,7 +80,9 @@ def run(
     kind: Kind = None,
     columns: Columns = None,
     segments: Segments = None,
+    label: Label = None,
     quantity: Quantity = None,
+    set_: Set = None,
     truncate: Truncate = False,
     max_tokens: MaxTokens = None,
     engine: EngineName = "local",
@@ -81,11 +93,13 @@ def run(
     batch_tokens: BatchTokens = 2048,
     seed: Seed = 0,
 ) -> None:
+    from headwise.cli.settings import settings_of
     from headwise.engine.run import run as run_studies
 
     results = run_studies(
-        studies, model, corpus=corpus, out=out, segments=segments, kind=kind, columns=_columns(columns), task=task,
-        dtype=dtype, settings=_settings(studies, quantity), engine=engine, address=address, workers=workers,
+        studies, model, corpus=corpus, out=out, segments=segments, kind=kind, columns=_columns(columns),
+        label=None if label is None else _column(label), task=task, dtype=dtype,
+        settings=settings_of(studies, quantity, set_ or []), engine=engine, address=address, workers=workers,
         threads=threads, shard_documents=shard, batch_tokens=batch_tokens, truncate=truncate, max_tokens=max_tokens,
         seed=seed,
     )  # fmt: skip
@@ -116,25 +130,11 @@ def show(folder: Folder, figure: FigureName = None, save: Save = None) -> None:
 
 
 def _columns(columns: str | None) -> list[str | int] | None:
-    return None if columns is None else [int(c) if c.isdigit() else c for c in columns.split(",")]
+    return None if columns is None else [_column(column) for column in columns.split(",")]
 
 
-def _settings(studies: str, quantity: str | None) -> dict[str, dict[str, Any]]:
-    """`--quantity` for every study that has such a setting."""
-    if quantity is None:
-        return {}
-    from dataclasses import fields
-
-    from headwise.studies import STUDIES
-
-    chosen: dict[str, dict[str, Any]] = {}
-    for name in (part.strip() for part in studies.split(",")):
-        known = {field.name for field in fields(STUDIES[name])}
-        if "quantities" in known:
-            chosen[name] = {"quantities": tuple(quantity.split(","))}
-        elif "quantity" in known:
-            chosen[name] = {"quantity": quantity}
-    return chosen
+def _column(column: str) -> str | int:
+    return int(column) if column.isdigit() else column
 
 
 def _summary(result: Result) -> None:

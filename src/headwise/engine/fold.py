@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch import Tensor
 from headwise.engine.gradients import graded_layers
 from headwise.engine.plan import Plan
 from headwise.errors import InputError, TooLongError
-from headwise.models.model import Model
+from headwise.models.model import Model, hidden_states
 from headwise.studies.importance import lesson
 from headwise.studies.study import Reading, State, Study, packed, plus, unpacked
 from headwise.text.corpus import Document, Shard
@@ -26,6 +27,7 @@ class Item:
     number: int
     text: Encoding
     target: Encoding | None
+    notes: Any = None
 
     @property
     def length(self) -> int:
@@ -94,37 +96,53 @@ def _readable(model: Model, documents: Sequence[Document], plan: Plan, counts: C
 def _item(model: Model, document: Document, plan: Plan) -> Item:
     if not model.is_encoder_decoder:
         text = model.encode(document.text, document.pair, limit=plan.max_tokens, truncate=plan.truncate)
-        return Item(document.index, text, None)
+        return Item(document.index, text, None, document.notes)
     if document.pair is None:
         raise InputError("An encoder–decoder reads pairs: source and target.")
     text = model.encode(document.text, limit=plan.max_tokens, truncate=plan.truncate)
-    return Item(document.index, text, model.encode_target(document.pair, truncate=plan.truncate))
+    return Item(document.index, text, model.encode_target(document.pair, truncate=plan.truncate), document.notes)
 
 
 def _observe(
     model: Model, studies: Sequence[Study], items: Sequence[Item], states: dict[str, State], plan: Plan
 ) -> None:
-    """One pass for all studies; a masked language model's gradients need a second one, over masked texts."""
-    documents = torch.tensor([item.number for item in items])
+    """One pass for all studies; gradients of masked texts need a second one, and some studies ask for their own."""
+    documents, notes = torch.tensor([item.number for item in items]), tuple(item.notes for item in items)
     targets = [item.target for item in items if item.target is not None]
     batch = model.batch([item.text for item in items], targets)
-    waiting = list(studies)
+    reading = Reading(batch, documents, model.causal, notes)
 
-    def see(layer: Layer, reading: Reading, viewers: Sequence[Study]) -> None:
-        with torch.inference_mode():
-            for study in viewers:
-                states[study.name] = plus(states[study.name], study.observe(layer, reading))
+    def add(study: Study, state: State) -> None:
+        states[study.name] = plus(states[study.name], state)
 
+    waiting = [study for study in studies if study.has("observe") or study.has("observe_hidden")]
     if any(study.gradient for study in studies):
         task = lesson(model, batch.texts, documents, plan.seed)
         same = task.texts == batch.texts
-        viewers = [study for study in studies if study.gradient or same]
-        waiting = [study for study in studies if study not in viewers]
-        read = batch if same else model.batch(task.texts)
-        reading = Reading(read, documents, model.causal)
-        for layer in graded_layers(model, read, task.labels):
-            see(layer, reading, viewers)
+        viewers = [study for study in waiting if study.gradient or (same and not study.has("observe_hidden"))]
+        waiting = [study for study in waiting if study not in viewers]
+        read = reading if same else Reading(model.batch(task.texts), documents, model.causal, notes)
+        for layer in graded_layers(model, read.batch, task.labels):
+            with torch.inference_mode():
+                for study in viewers:
+                    add(study, study.observe(layer, read))
     if waiting:
-        reading = Reading(batch, documents, model.causal)
-        with torch.inference_mode():
-            model.run(batch, lambda layer: see(layer, reading, waiting))
+        _one_pass(model, waiting, reading, add)
+    for study in studies:
+        if study.has("ask"):
+            add(study, study.ask(model, reading))
+
+
+def _one_pass(model: Model, studies: Sequence[Study], reading: Reading, add: Callable[[Study, State], None]) -> None:
+    layers = [study for study in studies if study.has("observe")]
+    hidden = [study for study in studies if study.has("observe_hidden")]
+
+    def see(layer: Layer) -> None:
+        for study in layers:
+            add(study, study.observe(layer, reading))
+
+    with torch.inference_mode():
+        options: dict[str, Any] = {"output_hidden_states": True} if hidden else {}
+        output = model.run(reading.batch, see, wanted=lambda _: bool(layers), **options)
+        for study in hidden:
+            add(study, study.observe_hidden(hidden_states(output), reading))

@@ -12,7 +12,8 @@ from typing import Any
 from headwise.models.model import Model
 from headwise.studies import STUDIES
 from headwise.studies.study import Study
-from headwise.text.corpus import CorpusSpec, Document, Shard, cut_at, segments, shards
+from headwise.text.corpus import CorpusSpec, Document, Shard, shards
+from headwise.text.segments import cut_at, segments
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,7 +39,7 @@ class Progress:
 @contextmanager
 def watched(plan: Plan, *, shown: bool | None) -> Iterator[Progress]:
     """A bar on standard error where it is a terminal, or where `shown` says so."""
-    if not (sys.stderr.isatty() if shown is None else shown):
+    if not _visible(shown):
         yield Progress()
         return
     from rich import progress
@@ -53,3 +53,14 @@ def watched(plan: Plan, *, shown: bool | None) -> Iterator[Progress]:
         total = sum(1 for _ in plan.corpus.documents()) // (2 if plan.corpus.segments else 1)
         task = bar.add_task(", ".join(plan.studies), total=total, rate="")
         yield Progress(bar, task)
+
+
+def teller(study: str, shown: bool | None) -> Callable[[str], None]:
+    """Where a study says how far its conclusion is: a line on standard error, or nowhere."""
+    if not _visible(shown):
+        return lambda _: None
+    return lambda line: print(f"{study}: {line}", file=sys.stderr, flush=True)
+
+
+def _visible(shown: bool | None) -> bool:
+    return sys.stderr.isatty() if shown is None else shown

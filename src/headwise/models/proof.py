@@ -111,8 +111,7 @@ def observe(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> tuple[Timel
     for module in model.modules():
         hooks.append(module.register_forward_pre_hook(
             lambda m, args, kwargs: timeline.note("in", m, first_tensor(args, kwargs)), with_kwargs=True))  # fmt: skip
-        if not list(module.children()):
-            hooks.append(module.register_forward_hook(lambda m, _, out: timeline.note("out", m, out)))
+        hooks.append(module.register_forward_hook(lambda m, _, out: timeline.note("out", m, out)))
     try:
         with watching(model, timeline.watch):
             output = first_output(model(**inputs))
@@ -213,8 +212,28 @@ def find_circuit(
                 scale, total = next((s, t) for s, (_, t) in zip(scales, readers, strict=True) if s)
                 norms = (as_norm(m, t) for m, t in readers if same(t, total))
                 outer = next((norm for norm in norms if norm is not None), None)
-                return module, Circuit(bare.w_o, bare.b_o, scale, inner, outer)
+                last, post = find_last(after, total, outer)
+                return module, Circuit(bare.w_o, bare.b_o, scale, inner, outer, last, post)
     return None, bare
+
+
+def find_last(
+    after: list[tuple[str, nn.Module, Tensor]], total: Tensor, outer: Norm | None
+) -> tuple[Norm | None, bool]:
+    """The norm that reads the block's output, and whether the feed-forward block adds to outer(total) (post-norm).
+
+    The block's output is the later tensor that equals outer(total) or `total` plus what some module gave in between.
+    """
+    start = next(at for at, (kind, _, t) in enumerate(after) if kind == "in" and same(t, total))
+    given: list[Tensor] = []
+    for kind, module, tensor in after[start:]:
+        if kind == "out":
+            given.append(tensor)
+        elif not same(tensor, total) and (norm := as_norm(module, tensor)) is not None:
+            for post, residual in ((True, outer and outer(total)), (False, total)):
+                if residual is not None and any(scale_of(tensor, residual, branch) for branch in reversed(given)):
+                    return norm, post
+    return None, False
 
 
 def scale_of(total: Tensor, residual: Tensor, branch: Tensor) -> float:

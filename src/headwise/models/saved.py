@@ -16,8 +16,9 @@ from headwise.models.trace import Trace
 from headwise.results.files import write_files
 from headwise.types import Circuit, Encoding, Layer, Norm
 
-FORMAT = "headwise-trace-1"
+FORMAT = "headwise-trace-2"
 LAYER_TENSORS = ("alpha", "value", "visible", "query_mask", "key_mask", "out", "residual")
+NORMS = ("inner", "outer", "last")
 
 
 def save_trace(trace: Trace, path: Path) -> Path:
@@ -66,7 +67,7 @@ def _layer_tensors(layer: Layer) -> dict[str, Tensor]:
     named = {name: getattr(layer, name) for name in LAYER_TENSORS}
     circuit = layer.circuit
     named |= {"w_o": circuit.w_o, "b_o": circuit.b_o}
-    for place in ("inner", "outer"):
+    for place in NORMS:
         norm: Norm | None = getattr(circuit, place)
         named |= {} if norm is None else {f"{place}.gain": norm.gain, f"{place}.bias": norm.bias}
     return {name: tensor for name, tensor in named.items() if tensor is not None}
@@ -74,9 +75,9 @@ def _layer_tensors(layer: Layer) -> dict[str, Tensor]:
 
 def _layer_facts(layer: Layer) -> dict[str, Any]:
     circuit = layer.circuit
-    norms = {place: getattr(circuit, place) for place in ("inner", "outer")}
+    norms = {place: getattr(circuit, place) for place in NORMS}
     described = {place: None if n is None else {"eps": n.eps, "centred": n.centred} for place, n in norms.items()}
-    return {"stack": layer.stack, "index": layer.index, "scale": circuit.scale, **described}
+    return {"stack": layer.stack, "index": layer.index, "scale": circuit.scale, "post": circuit.post, **described}
 
 
 def _layer(number: int, fact: dict[str, Any], tensors: dict[str, Tensor]) -> Layer:
@@ -84,9 +85,9 @@ def _layer(number: int, fact: dict[str, Any], tensors: dict[str, Tensor]) -> Lay
     own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     norms = {
         place: None if fact[place] is None else Norm(own[f"{place}.gain"], own[f"{place}.bias"], **fact[place])
-        for place in ("inner", "outer")
+        for place in NORMS
     }
-    circuit = Circuit(own["w_o"], own["b_o"], scale=fact["scale"], **norms)
+    circuit = Circuit(own["w_o"], own["b_o"], scale=fact["scale"], post=fact["post"], **norms)
     parts = {name: own.get(name) for name in LAYER_TENSORS}
     return Layer(stack=fact["stack"], index=fact["index"], first_row=0, circuit=circuit, **parts)  # type: ignore[arg-type]
 

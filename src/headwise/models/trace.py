@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,10 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Trace:
-    """One text through one model. `layers` are whole, unpadded and of batch size 1."""
+    """One text through one model. `layers` are whole, unpadded and of batch size 1.
+
+    `model` serves the quantities that need passes of their own; a trace that was opened from a file has none.
+    """
 
     model_name: str
     text: Encoding
@@ -57,6 +60,7 @@ class Trace:
     hidden: Mapping[str, Float[Tensor, "layer token d_model"]]
     revision: str | None = None
     proof_error: float = float("nan")
+    model: Any = field(default=None, repr=False, compare=False)  # headwise.models.model.Model, which imports this file
 
     def __repr__(self) -> str:
         return f"<headwise.Trace of {len(self.text)} tokens through {self.model_name}: {' '.join(self.tokens[:8])} …>"
@@ -82,13 +86,25 @@ class Trace:
         return torch.cat([ATTENTION[name](layer) for layer in self.of(stack)])
 
     def mixing(self, name: str, *, stack: str | None = None) -> Float[Tensor, "layer query key"]:
-        """A mixing quantity, heads merged: raw-mean, norm-sum, norm-residual or norm-residual-ln."""
+        """A mixing quantity, heads merged: norm-residual, globenc, alti, value-zeroing …"""
+        if name in _attributions().PASSES:
+            return self._by_passes(name, _attributions().PASSES[name], {}, stack)
         return torch.cat([MIXING[name](layer) for layer in self.of(stack)])
 
+    def origins(self, name: str, *, stack: str | None = None, **options: Any) -> Float[Tensor, "layer token input"]:
+        """Where hidden tokens come from, of the first stack: hidden-token, output-weighted, rollout, flow …
+
+        Row l is the output of block l. `options` are the method's own, e.g. k=64, exact=True or mixing="globenc".
+        """
+        method = _attributions().ORIGINS[name]
+        return self._by_passes(name, lambda *given, **more: method(*given, **more).maps, options, stack, method)
+
     def quantity(self, name: str, *, stack: str | None = None) -> Float[Tensor, "layer head query key"]:
-        """Any quantity by name; mixing quantities come with a head axis of length 1."""
-        if name in MIXING:
+        """Any quantity by name; mixing quantities and origins come with a head axis of length 1."""
+        if name in MIXING or name in _attributions().PASSES:
             return self.mixing(name, stack=stack)[:, None]
+        if name in _attributions().ORIGINS:
+            return self.origins(name, stack=stack)[:, None]
         return self.attention(name, stack=stack)
 
     def words(
@@ -198,6 +214,26 @@ class Trace:
     def _repr_html_(self) -> str:
         return _viewer().frame(self)
 
+    def _by_passes(
+        self,
+        name: str,
+        method: Callable[..., Tensor],
+        options: dict[str, Any],
+        stack: str | None,
+        signature: Callable[..., Any] | None = None,
+    ) -> Float[Tensor, "layer query key"]:
+        """What a method that runs the model itself gives for this text, for the layers that the trace holds."""
+        if self._stack(stack) != self.stacks[0]:
+            raise InputError(f"{name} is about the {self.stacks[0]} stack, but {stack} was asked for.")
+        if self.model is None:
+            raise InputError(
+                f"{name} needs passes through the model, but this trace was opened from a file; load {self.model_name} "
+                "and trace the text again."
+            )
+        _attributions().check_options(name, signature or method, options)
+        batch = self.model.batch([self.text], [] if self.target is None else [self.target])
+        return method(self.model, batch, **options)[0, [layer.index for layer in self.of(stack)]]
+
     def _stack(self, stack: str | None) -> str:
         stack = stack or self.stacks[0]
         if stack not in self.stacks:
@@ -248,6 +284,11 @@ def _output_change(layer: Layer, head: int, changed: Float[Tensor, "query key"])
     before = layer.alpha[0, head].double() @ vectors
     moved, size = (changed @ vectors - before).norm(dim=-1), before.norm(dim=-1)
     return float(torch.where(moved == 0, 0.0, moved / size).max())  # a head whose W_O is zero sends nothing either way
+
+
+def _attributions() -> Any:
+    """By name, since the attributions stand above the models and import them."""
+    return importlib.import_module("headwise.attributions")
 
 
 def _viewer() -> Any:

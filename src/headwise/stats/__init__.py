@@ -5,6 +5,7 @@ from headwise.stats.cells import Cells, Groups, LastAxis, ravel
 from headwise.stats.covariance import Covariance
 from headwise.stats.histogram import Histogram
 from headwise.stats.moments import Moments
+from headwise.stats.pieces import Pieces
 from headwise.stats.rank import RankHistogram
 from headwise.stats.reservoir import Reservoir
 from headwise.stats.statistic import Statistic, merge, pack, unpack
@@ -22,6 +23,7 @@ __all__ = [
     "LinearBins",
     "Moments",
     "OctaveBins",
+    "Pieces",
     "RankHistogram",
     "Reservoir",
     "Statistic",

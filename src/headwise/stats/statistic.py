@@ -4,7 +4,8 @@ The law, for samples x and y and their concatenation x ⧺ y:   of(x ⧺ y) == o
 
 The sum is associative within float64 rounding, and the same bits for the same order of terms; statistics of
 whole counts (histograms, ranks, the reservoir) are the same bits in any order. A state is a flat dict of
-float64 and int64 tensors on the CPU, so that many statistics go into one safetensors file.
+tensors on the CPU, float64 and int64 (but `Pieces` keeps what it is given), so that many statistics go into one
+safetensors file.
 """
 
 from __future__ import annotations

@@ -13,5 +13,11 @@ STUDIES: Registry[type[Study]] = Registry(
         "headwise.studies.nullspace",
         "headwise.studies.distances",
         "headwise.studies.importance",
+        "headwise.studies.mixing",
+        "headwise.studies.identity",
+        "headwise.studies.syntax",
+        "headwise.studies.coref",
+        "headwise.studies.probe",
+        "headwise.studies.faithfulness",
     ),
 )

@@ -36,7 +36,7 @@ from headwise.plots.theme import themed
 from headwise.stats import Groups, Moments, Reservoir, Sums, merge, ravel
 from headwise.studies import STUDIES
 from headwise.studies.received import ROWS, key_kinds, over_blocks, received, row_weights, to_categories
-from headwise.studies.study import Reading, Setting, State, Study, at, by_layer, masked_pairs
+from headwise.studies.study import Reading, Setting, State, Study, at, by_layer, each_stack, masked_pairs
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
 
@@ -125,13 +125,11 @@ class NullSpace(Study):
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         table = self.table(state, setting)
-        charts: dict[str, Any] = {}
-        for stack, (_, _, size) in setting.stacks.items():
-            where = setting.model if stack == "self" else f"{setting.model}, {stack}"
-            tail = "" if not charts else f"-{stack}"
-            drawn = _figures(state, table.filter(pl.col("stack") == stack), stack, where, size)
-            charts |= {f"{name}{tail}": chart for name, chart in drawn.items()}
-        return charts
+
+        def draw(stack: str, where: str) -> dict[str, Any]:
+            return _figures(state, table.filter(stack=stack), stack, where, setting.stacks[stack][2])
+
+        return each_stack(setting, draw)
 
 
 # --- one layer of one batch ---

@@ -1,15 +1,22 @@
-"""What every study is: numbers of one layer of one batch, folded into statistics that add up, then a table and figures.
+"""What every study is: numbers of a batch of texts, folded into statistics that add up, then a table and figures.
 
-A study never sees the corpus. The engine hands it a layer at a time (`observe`), adds up what it returns, and asks for
+A study never sees the corpus. The engine hands it what it asks for of a batch, adds up what it returns, and asks for
 the table and the figures of the sum, so that one process, eight workers and a resumed run give the same answer. The
 figures are drawn from the state alone, without the model.
+
+    observe          every attention layer, as the model computes it      (one pass, shared by all studies)
+    observe_hidden   the hidden tokens of all layers                      (the same pass)
+    ask              the model itself, for passes of the study's own: tangents, occlusion
+    conclude         once, after everything was added up: learning, resampling
+
+A study defines those that it needs; the engine makes only the passes that some study needs.
 """
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
@@ -25,6 +32,7 @@ from headwise.text.categories import categories
 from headwise.types import Batch, Encoding, Layer
 
 State = dict[str, Statistic]  # keys as made by `at`: "entropy@self.3"
+Hidden = Mapping[str, Float[Tensor, "layer batch token d_model"]]  # by stack
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,7 @@ class Reading:
     batch: Batch
     documents: Int[Tensor, " batch"]  # numbers over the whole corpus
     causal: bool
+    notes: tuple[Any, ...] = ()  # what the corpus knows of each text: a label, a parse; None where nothing
     memo: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def keys(self, layer: Layer) -> tuple[Encoding, ...]:
@@ -89,9 +98,24 @@ class Study(ABC):
     name: ClassVar[str]
     gradient: ClassVar[bool] = False  # True: `observe` also gets ∂loss/∂α, as layer.memo["gradient"]
 
-    @abstractmethod
-    def observe(self, layer: Layer, reading: Reading) -> State:
+    def observe(self, layer: Layer, reading: Reading) -> State:  # noqa: ARG002
         """The statistics of one layer (or a block of its rows) of one batch."""
+        return {}
+
+    def observe_hidden(self, hidden: Hidden, reading: Reading) -> State:  # noqa: ARG002
+        """The statistics of a batch's hidden tokens, x and e^1 … e^L of every stack; rows of padding mean nothing."""
+        return {}
+
+    def ask(self, model: Model, reading: Reading) -> State:  # noqa: ARG002
+        """The statistics of a batch for which the model is run again, in the study's own way."""
+        return {}
+
+    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> State:  # noqa: ARG002
+        """What the sum over the whole corpus comes to: this is what is stored, tabulated and drawn.
+
+        `report` shows a line about how far the work is.
+        """
+        return state
 
     def check(self, model: Model) -> None:  # noqa: B027 - most studies take any model
         """Raise, with the reason, where the study does not apply to the model."""
@@ -110,6 +134,10 @@ class Study(ABC):
 
     def settings(self) -> dict[str, Any]:
         return asdict(self)
+
+    def has(self, hook: str) -> bool:
+        """Whether the study defines one of the engine's calls for itself."""
+        return getattr(type(self), hook) is not getattr(Study, hook)
 
 
 def at(name: str, layer: Layer) -> str:
@@ -163,6 +191,19 @@ def head_rows(columns: Mapping[str, Iterable[Float[Tensor, " head"]]], **same: A
             **{name: [value for heads in values for value in heads] for name, values in layers.items()},
         }
     )
+
+
+def each_stack(setting: Setting, draw: Callable[[str, str], Mapping[str, Any]]) -> dict[str, Any]:
+    """The figures of every stack: `draw` gets the stack and how to call it in a title.
+
+    Names are the papers' for the first stack; those of the others end in the stack's name.
+    """
+    charts: dict[str, Any] = {}
+    for number, stack in enumerate(setting.stacks):
+        where = setting.model if stack == "self" else f"{setting.model}, {stack}"
+        tail = f"-{stack}" if number else ""
+        charts |= {f"{name}{tail}": chart for name, chart in draw(stack, where).items()}
+    return charts
 
 
 def masked_pairs(layer: Layer) -> Bool[Tensor, "batch query key"]:

@@ -21,7 +21,7 @@ from headwise.plots import scatter
 from headwise.plots.theme import themed
 from headwise.stats import Sums
 from headwise.studies import STUDIES
-from headwise.studies.study import Reading, Setting, State, Study, at, by_layer, head_rows
+from headwise.studies.study import Reading, Setting, State, Study, at, by_layer, each_stack, head_rows
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
 
@@ -64,18 +64,16 @@ class Surface(Study):
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         """fig2, fig2-bottom, rel-pos and fig4; those of stacks after the first end in the stack's name."""
-        whole, charts = self.table(state, setting), {}
-        for stack in setting.stacks:
-            table, tail = whole.filter(pl.col("stack") == stack), f"-{stack}" if charts else ""
-            where = setting.model if stack == "self" else f"{setting.model}, {stack}"
+        whole = self.table(state, setting)
+        return each_stack(setting, lambda stack, where: self._drawn(state, whole.filter(stack=stack), stack, where))
+
+    def _drawn(self, state: State, table: pl.DataFrame, stack: str, where: str) -> dict[str, Any]:
+        charts = {"fig2": _fig2(table, where), "fig2-bottom": _fig2_bottom(table, where)}
+        if stack != "cross":
+            charts["rel-pos"] = _neighbour_figure(table, where)
+        if "raw" in self.quantities:
             uniform = [_of(sums, "uniform", "all").mean() for sums in by_layer(state, self.quantities[0], stack)]
-            charts |= {f"fig2{tail}": _fig2(table, where), f"fig2-bottom{tail}": _fig2_bottom(table, where)}
-            charts |= {f"rel-pos{tail}": _neighbour_figure(table, where)} if stack != "cross" else {}
-            charts |= (
-                {f"fig4{tail}": _fig4(table, where, float(torch.stack(uniform).mean()))}
-                if "raw" in self.quantities
-                else {}
-            )
+            charts["fig4"] = _fig4(table, where, float(torch.stack(uniform).mean()))
         return charts
 
 

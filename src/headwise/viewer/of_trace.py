@@ -25,8 +25,9 @@ from headwise.viewer.payload import (
 )
 from headwise.viewer.wording import WORDINGS
 
-ORIGINS = ("hidden-token", "output-weighted", "rollout", "flow", "globenc-rollout", "alti-rollout")
+ORIGINS = ("hidden-token", "output-weighted", "rollout", "globenc-rollout", "alti-rollout", "flow")
 MARKS = re.compile("[Ġ▁]|</w>")  # of byte-level BPE, SentencePiece and the first GPT
+WORK = 10**11  # multiplications that a quantity may cost unasked: a few seconds
 WITHOUT_LIMIT = 128  # tokens up to which other weights are looked for unasked: each row is a linear programme
 
 
@@ -143,6 +144,9 @@ def _quantities(
     for name, kind, compute in _offers(trace, stack):
         if not _asked(name, wanted):
             continue
+        if wanted is None and (work := _work(trace, name, stack)) > WORK:
+            missing.append((name, f"It takes about {work / WORK:.0f} times what a page spends unasked; ask for it."))
+            continue
         try:
             values = array(compute())
         except UnknownNameError:
@@ -164,12 +168,24 @@ def _offers(trace: TraceLike, stack: str) -> Iterator[tuple[str, Kind, Callable[
 
     for name in ordered(ATTENTION):
         yield name, "attention", lambda name=name: trace.attention(name, stack=stack)
-    for name in ordered(MIXING):
+    for name in ordered([*MIXING, "value-zeroing"] if stack == trace.stacks[0] else MIXING):
         yield name, "mixing", lambda name=name: trace.mixing(name, stack=stack)
     origins = getattr(trace, "origins", None)
     if origins is not None and stack == trace.stacks[0]:
         for name in ORIGINS:
             yield name, "origins", lambda name=name: origins(name)
+
+
+def _work(trace: TraceLike, name: str, stack: str) -> int:
+    """Multiplications of a quantity that runs the model by itself; 0 for the others, and where sizes are not known."""
+    layers = getattr(trace, "layers", None)
+    if not layers:
+        return 0
+    n, depth, d = len(trace.queries(stack)), len(layers), layers[0].out.shape[-1]
+    a_pass = n * depth * (12 * d**2 + 2 * n * d)
+    flows = 200_000 * depth**2 * n**4  # a guess, in the time of multiplications
+    passes = {"value-zeroing": n, "hidden-token": 16 * n, "output-weighted": 2 * n * depth}
+    return flows if name == "flow" else passes.get(name, 0) * a_pass
 
 
 def ordered(names: Iterable[str]) -> list[str]:

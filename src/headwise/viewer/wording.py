@@ -99,12 +99,24 @@ WORDINGS = {
     "output-weighted": Wording(
         "Output-weighted attribution",
         "The share of each input token in what a hidden token passes on to the model's output.",
-        DISTRIBUTION,
+        "Each row adds up to 1; rows that the output does not read are empty.",
         SHARE,
     ),
     "rollout": Wording(
         "Attention rollout",
         "Raw attention and the residual multiplied through the layers.",
+        DISTRIBUTION,
+        SHARE,
+    ),
+    "globenc-rollout": Wording(
+        "GlobEnc rollout",
+        "GlobEnc of every block, multiplied through the layers.",
+        DISTRIBUTION,
+        SHARE,
+    ),
+    "alti-rollout": Wording(
+        "ALTI rollout",
+        "ALTI of every block, multiplied through the layers.",
         DISTRIBUTION,
         SHARE,
     ),

@@ -1,0 +1,55 @@
+"""Where a hidden token's content comes from: origins, one file a method; users reach them by name through ORIGINS.
+
+A mixing quantity tells what one block does; origins tell what the blocks up to a layer have done together: the share of
+every input token in every hidden token. Layer 0 is the output of the first block.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from headwise.errors import InputError
+from headwise.registry import Registry
+
+_FILES = (
+    "headwise.attributions.hidden_token",
+    "headwise.attributions.output_weighted",
+    "headwise.attributions.rollout",
+    "headwise.attributions.flow",
+)
+
+
+@dataclass(frozen=True)
+class Origins:
+    """The share of every input token in every hidden token, for a padded batch.
+
+    The row of a real token sums to 1 over the real tokens it can come from; rows and columns of padding are zero. A row
+    of NaN means that no input reaches the token (or, weighted by the output, that the output does not read it).
+    `error` is the standard error of an estimate, None where the maps are exact.
+    """
+
+    maps: Float[Tensor, "batch layer token input"]
+    error: Float[Tensor, "batch layer token input"] | None = None
+
+
+ORIGINS: Registry[Callable[..., Origins]] = Registry("origins quantity", _FILES)
+"""(model, batch, **options) → Origins"""
+
+PASSES: Registry[Callable[..., Tensor]] = Registry(
+    "mixing quantity by passes", ("headwise.attributions.value_zeroing",)
+)
+"""(model, batch, **options) → [batch layer query key]: mixing quantities that need passes of their own"""
+
+
+def check_options(name: str, method: Callable[..., Any], options: dict[str, Any]) -> None:
+    """Refuse options that a method does not have."""
+    known = [p.name for p in inspect.signature(method).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for option in options:
+        if option not in known:
+            raise InputError(f"Options of {name} are {', '.join(known) or 'none'}, but {option!r} was given.")

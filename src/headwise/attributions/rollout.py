@@ -1,0 +1,63 @@
+r"""Rollout: what each block mixes, multiplied through the layers (Abnar and Zuidema 2020, https://arxiv.org/abs/2005.00928).
+
+    Ã_l = rows of ½ A_l + ½ I, normalised        where A_l is attention without its residual (raw-mean, norm-sum)
+    Ã_l = rows of A_l, normalised                where the residual is part of A_l (all other mixing quantities)
+    R_l = Ã_l R_{l−1},   R_0 = Ã_0
+
+`globenc-rollout` (Modarressi et al. 2022, https://arxiv.org/abs/2205.03286) and `alti-rollout` (Ferrando et al. 2022,
+https://arxiv.org/abs/2203.04212) are the rollouts of these quantities. Cost: the mixing quantity's own, and n³ a layer.
+
+subtle: shares are multiplied as if what two paths carry could only add up. Vectors that cancel are not seen;
+hidden-token does see them.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from headwise.attributions import ORIGINS, Origins
+from headwise.attributions.mixing import WITHOUT_RESIDUAL, mixing_maps
+from headwise.models.model import Model
+from headwise.types import Batch
+
+
+@ORIGINS.add("rollout", "a mixing quantity multiplied through the layers; by default attention and residual")
+def rollout(model: Model, batch: Batch, *, mixing: str = "raw-mean") -> Origins:
+    """R_l of any mixing quantity."""
+    steps = transitions(mixing_maps(model, batch, mixing), batch.mask, with_residual=mixing not in WITHOUT_RESIDUAL)
+    return Origins(rolled_out(steps))
+
+
+@ORIGINS.add("globenc-rollout", "rollout of globenc")
+def globenc_rollout(model: Model, batch: Batch) -> Origins:
+    return rollout(model, batch, mixing="globenc")
+
+
+@ORIGINS.add("alti-rollout", "rollout of alti")
+def alti_rollout(model: Model, batch: Batch) -> Origins:
+    return rollout(model, batch, mixing="alti")
+
+
+def transitions(
+    maps: Float[Tensor, "batch layer query key"], mask: Bool[Tensor, "batch token"], *, with_residual: bool
+) -> Float[Tensor, "batch layer query key"]:
+    """Ã_l: rows that sum to 1, with the residual; padding rows are zero."""
+    rows = _normalised(maps)
+    if not with_residual:
+        rows = _normalised((rows + torch.eye(maps.shape[-1], dtype=maps.dtype, device=maps.device)) / 2)
+    return torch.where(mask[:, None, :, None], rows, 0.0)
+
+
+def rolled_out(steps: Float[Tensor, "batch layer query key"]) -> Float[Tensor, "batch layer token input"]:
+    """R_l = Ã_l R_{l−1} of every layer."""
+    rolled = [steps[:, 0]]
+    for layer in range(1, steps.shape[1]):
+        rolled.append(steps[:, layer] @ rolled[-1])
+    return torch.stack(rolled, dim=1)
+
+
+def _normalised(maps: Tensor) -> Tensor:
+    """Rows as shares; a row that has nothing is NaN: undefined."""
+    return maps / maps.sum(-1, keepdim=True)

@@ -1,0 +1,62 @@
+"""Settings of studies from the command line: `--set tangents=8 --set identity.maps=none,linear`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+from headwise.errors import InputError
+from headwise.studies import STUDIES
+
+WORDS = {"true": True, "false": False, "none": None}
+
+
+def settings_of(studies: str, quantity: str | None, assignments: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """What each study is told, by name; `--quantity` goes to every study that looks at quantities."""
+    names = [name.strip() for name in studies.split(",")]
+    known = {name: {field.name: field for field in fields(STUDIES[name])} for name in names}
+    chosen: dict[str, dict[str, Any]] = {name: {} for name in names}
+    if quantity is not None:
+        for name in names:
+            for key in {"quantity", "quantities"} & set(known[name]):
+                chosen[name][key] = _value(quantity, known[name][key])
+    for assignment in assignments:
+        where, value = _parted(assignment)
+        study, _, key = where.rpartition(".")
+        takers = [name for name in names if key in known[name] and study in ("", name)]
+        if not takers:
+            there = "; ".join(f"{name} has {', '.join(known[name]) or 'none'}" for name in names)
+            raise InputError(f"A setting must be one that the study has, but there is no {where!r}: {there}.")
+        for name in takers:
+            chosen[name][key] = _value(value, known[name][key])
+    return chosen
+
+
+def _parted(assignment: str) -> tuple[str, str]:
+    where, equals, value = assignment.partition("=")
+    if not equals or not where:
+        raise InputError(f"A setting must be written KEY=VALUE, but {assignment!r} was given.")
+    return where.strip(), value.strip()
+
+
+def _value(written: str, field: Field[Any]) -> Any:
+    """The value as the setting has it: a tuple where its default is one, else a number, a word or None.
+
+    subtle: `none` is a name where the default is a name too (map=none), so it stays as it is for tuples and names.
+    """
+    default = field.default if field.default is not MISSING else None
+    if isinstance(default, tuple):
+        return tuple(_plain(part.strip(), names=True) for part in written.split(",") if part.strip())
+    return _plain(written, names=isinstance(default, str))
+
+
+def _plain(written: str, *, names: bool) -> Any:
+    if written.lower() in WORDS and not (names and written.lower() == "none"):
+        return WORDS[written.lower()]
+    for kind in (int, float):
+        try:
+            return kind(written)
+        except ValueError:
+            continue
+    return written

@@ -1,0 +1,45 @@
+r"""GlobEnc (Modarressi et al. 2022, https://arxiv.org/abs/2205.03286): norms through the whole block.
+
+    globenc_ij = ‖ N₂ N₁ (Σ_h α_h,ij f_h(x_j) + [i = j] x_i) ‖ / Σ_k …,   N x = gain · centre(x)
+
+N₁ is the norm after attention and N₂ the one after the feed-forward block, whose residual carries these vectors past
+it; what that block itself adds is left out, as in the paper. A norm divides all vectors of a row by one σ_i, which a
+share does not see.
+
+Pre-norm blocks have no norm on the residual's way: N₁ is left out there, and N₂ is the norm that reads their output.
+Cost: n·d² for what the keys send, n·H²·d for inner products of heads, n²·H² for the pairs.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headwise.errors import ModelError
+from headwise.measures import MIXING
+from headwise.measures.block import check, diagonal, parts
+from headwise.measures.norms import gram, quadratic_form
+from headwise.types import Layer
+
+
+@MIXING.add("globenc", "norms through residuals and both norm layers of the block, as a share")
+def globenc(layer: Layer) -> Float[Tensor, "batch query key"]:
+    """‖N₂ N₁ u_ij‖, each row a share."""
+    check(layer, "globenc")
+    circuit = layer.circuit
+    if circuit.last is None:
+        raise ModelError(
+            "globenc needs a norm layer that reads the output of the block, but this model has none there; use "
+            "norm-residual or alti."
+        )
+    first = [circuit.outer] if circuit.post and circuit.outer is not None else []
+    sent, own, inner_scale = parts(layer, [*first, circuit.last])
+    rows, keys = diagonal(layer)
+    pairs = quadratic_form(layer.alpha, gram(sent))
+    kept = torch.einsum("bhq,bhqe->bqe", layer.alpha[:, :, rows, keys], sent[:, :, keys])
+    if inner_scale is not None:
+        pairs, kept = pairs * inner_scale, kept * inner_scale
+    pairs[:, rows, keys] = (kept + own).norm(dim=-1)
+    shares = pairs / pairs.sum(-1, keepdim=True)
+    return torch.where(layer.query_mask[..., None], shares, 0.0)

@@ -1,0 +1,293 @@
+"""Coreference by attention: does the head word of a mention attend most to one of its antecedents?
+
+Clark et al. 2019 §4.3, Table 2 (https://arxiv.org/abs/1906.04341), for any quantity, on any corpus with CoNLL-2012
+brackets and a parallel CoNLL-U. A mention that has an earlier mention of the same entity is a question; a head is right
+where its choice is the head word of any of those. The paper leaves open what may be chosen, so there are two readings:
+
+    mentions   the head words of earlier mentions, which is what the rules choose among
+    words      every other word of the passage (of a causal model: every word before)
+
+Documents are read as far as the model goes (`--truncate --max-tokens 128` is the paper's way), or with `windows` in
+overlapping windows of words, each mention in the first window that holds it, where most comes before it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate, takewhile
+from typing import Any, ClassVar
+
+import polars as pl
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from headwise.errors import InputError
+from headwise.measures.wordmaps import visible_words, word_map
+from headwise.models.model import Model
+from headwise.plots.relations import best_of_each
+from headwise.plots.theme import themed
+from headwise.stats import Pieces, Sums, merge
+from headwise.studies import STUDIES
+from headwise.studies.coref_mentions import READINGS, Asked, Passage, asked, noted, passage, unreached
+from headwise.studies.hits import (
+    Questions,
+    by_document,
+    check_division,
+    chooses,
+    from_bits,
+    from_bytes,
+    to_bits,
+    to_bytes,
+)
+from headwise.studies.scored import scored_rows
+from headwise.studies.study import Reading, Setting, State, Study, at, plus
+from headwise.text.coref import TYPES, CorefDocument
+from headwise.text.sieves import RULES
+from headwise.text.tokens import encode
+from headwise.types import Layer
+
+ALL = "all"
+WINDOWS = 8  # run together
+
+
+@STUDIES.add("coref", "every head as a finder of antecedents, against rules (Clark et al. table2)")
+@dataclass(frozen=True)
+class Coref(Study):
+    """`windows` reads whole documents in windows of `window_tokens` that share `overlap` tokens (use --truncate too).
+
+    The other settings are those of the study syntax, with documents for sentences.
+    """
+
+    name: ClassVar[str] = "coref"
+    quantities: tuple[str, ...] = ("raw", "effective", "norm")
+    windows: bool = False
+    window_tokens: int = 128
+    overlap: int = 64
+    choose: float = 0.5
+    choose_first: int = 0
+    first_token: bool = False
+    resamples: int = 1000
+    seed: int = 0
+
+    def has(self, hook: str) -> bool:
+        """Documents are read in the engine's pass, or in windows by the study itself, not both."""
+        return super().has(hook) and hook != ("observe" if self.windows else "ask")
+
+    def check(self, model: Model) -> None:
+        check_division(self.choose, self.choose_first, self.resamples)
+        if not 0 <= self.overlap < self.window_tokens:
+            raise InputError(
+                f"Windows must share fewer tokens than they have; got overlap={self.overlap} of "
+                f"window_tokens={self.window_tokens}. Choose a smaller overlap."
+            )
+        if model.limit is not None and self.windows and self.window_tokens > model.limit:
+            raise InputError(
+                f"A window must fit {model.name}, which reads {model.limit} tokens; got "
+                f"window_tokens={self.window_tokens}. Choose fewer."
+            )
+        if model.is_encoder_decoder:
+            raise InputError(
+                f"The study coref reads one document at a time, but {model.name} reads a source and a target; "
+                "load its encoder alone, or another model."
+            )
+
+    def observe(self, layer: Layer, reading: Reading) -> State:
+        """One bit a mention, reading and head; the mentions themselves come with the first layer."""
+        if "coref" not in reading.memo:
+            documents = [noted(note) for note in reading.notes]
+            parts = [passage(*pair) for pair in zip(documents, reading.batch.texts, strict=True)]
+            lost = sum(unreached(document, [part]) for document, part in zip(documents, parts, strict=True))
+            reading.memo["coref"] = asked(parts, first=self.first_token, dtype=layer.alpha.dtype), lost
+        questions, lost = reading.memo["coref"]
+        return self._observed(layer, questions, reading.documents.tolist(), questions.counts, lost)
+
+    def ask(self, model: Model, reading: Reading) -> State:
+        """The same over windows of each document."""
+        state: State = {}
+        for number, note in zip(reading.documents.tolist(), reading.notes, strict=True):
+            parts = list(self._windows(model, noted(note)))
+            state = plus(state, self._windowed(model, parts, number, unreached(noted(note), parts)))
+        return state
+
+    def _windowed(self, model: Model, parts: Sequence[Passage], number: int, lost: int) -> State:
+        """All windows of one document, as many as go together at a time."""
+        states: list[State] = []
+        for start in range(0, len(parts), WINDOWS):
+            some = parts[start : start + WINDOWS]
+            dtype = torch.float64 if model.hf.dtype == torch.float64 else torch.float32
+            questions = asked(some, first=self.first_token, dtype=dtype)
+            see = partial(
+                self._observed,
+                questions=questions,
+                numbers=[number],
+                counts=[sum(questions.counts)],
+                lost=lost if start == 0 else 0,
+            )
+            with torch.inference_mode():
+                model.run(
+                    model.batch([part.encoding for part in some]), lambda layer, see=see: states.append(see(layer))
+                )
+        return _of_one_document(states, number)
+
+    def _observed(
+        self, layer: Layer, questions: Asked, numbers: Sequence[int], counts: Sequence[int], lost: int
+    ) -> State:
+        """Bits of a layer, `counts[d]` of them of document `numbers[d]`; nothing while blocks are still to come."""
+        hits = _hits(layer, questions, self.quantities)
+        if hits is None:
+            return {}
+        rows = {f"hits {quantity}": bits for quantity, bits in hits.items()}
+        state: State = {}
+        if layer.index == 0:
+            rows |= {"types": to_bytes(questions.types), "rules": questions.rules.to(torch.uint8)}
+            count = torch.tensor(float(lost), dtype=torch.float64)
+            state[at("unreached", layer)] = Sums(count, torch.full_like(count, len(numbers)))
+        return state | {at(name, layer): by_document(numbers, counts, found) for name, found in rows.items()}
+
+    def _windows(self, model: Model, document: CorefDocument) -> Iterator[Passage]:
+        """Windows of whole words, the next one `overlap` tokens back from the end of the last."""
+        done: set[int] = set()
+        for start, stop in _word_windows(model, document, self.window_tokens, self.overlap):
+            text = document.text[document.spans[start][0] : document.spans[stop - 1][1]]
+            encoding = model.encode(text, limit=self.window_tokens, truncate=True)
+            part = passage(document, encoding, start, done=frozenset(done))
+            done |= set(part.mentions)
+            yield part
+
+    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> State:
+        """Bits into scores, as in the study syntax."""
+        result: State = {}
+        for stack in model.stacks:
+            if f"types@{stack}.0" in state:
+                result |= self._concluded(state, stack, model, report)
+        return result
+
+    def _concluded(self, state: State, stack: str, model: Model, report: Callable[[str], None]) -> State:
+        kinds = _pieces(state, f"types@{stack}.0")
+        questions = Questions.of(
+            [(kind, ALL) for kind in from_bytes(torch.cat(kinds.tensors))],
+            [len(piece) for piece in kinds.tensors],
+            chooses(kinds.numbers, self.choose, self.choose_first),
+            resamples=self.resamples,
+            seed=self.seed,
+        )
+        result: State = {
+            f"labels@{stack}": Pieces.of({0: to_bytes(questions.labels)}),
+            f"unreached@{stack}": state[f"unreached@{stack}.0"],
+        }
+        rules = torch.cat(_pieces(state, f"rules@{stack}.0").tensors).bool()
+        result |= {f"{part} rules@{stack}": sums for part, sums in questions.scores(rules).items()}
+        for index in range(model.layers(stack)):
+            report(f"coref: scoring layer {index + 1} of {model.layers(stack)}")
+            for quantity in self.quantities:
+                bits = torch.cat(_pieces(state, f"hits {quantity}@{stack}.{index}").tensors)
+                scores = questions.scores(from_bits(bits, model.heads(stack)))
+                result |= {f"{part} {quantity}@{stack}.{index}": sums for part, sums in scores.items()}
+        return result
+
+    def table(self, state: State, setting: Setting) -> pl.DataFrame:
+        """One row a quantity, type of mention, reading and head; then the rules.
+
+        `chosen_accuracy` decides `best`, within each reading; the other numbers are of the other documents.
+        """
+        tables = []
+        for stack in setting.stacks:
+            if f"labels@{stack}" not in state:
+                continue
+            for quantity in self.quantities:
+                tables.append(scored_rows(state, stack, quantity, READINGS, what="type", compete=False))
+            tables.append(
+                scored_rows(state, stack, "rules", ["mentions"], what="type", names=list(RULES), compete=False)
+            )
+        return pl.concat(tables).rename({"direction": "reading"})
+
+    def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
+        """table2: the head that is best on all mentions, on each type, against the rules."""
+        table, charts = self.table(state, setting), {}
+        for stack in table["stack"].unique(maintain_order=True):
+            where = setting.model if stack == "self" else f"{setting.model}, {stack}"
+            lost = state[f"unreached@{stack}"]
+            assert isinstance(lost, Sums)
+            tail = f"-{stack}" if charts else ""
+            charts[f"table2{tail}"] = _table2(table.filter(stack=stack), where, self.quantities, int(lost.total))
+        return charts
+
+
+def _hits(layer: Layer, questions: Asked, quantities: Sequence[str]) -> dict[str, Tensor] | None:
+    """Per quantity the bits [item reading byte]; None while blocks of rows are still to come."""
+    maps = {quantity: word_map(layer, quantity, questions.words) for quantity in quantities}
+    seen = visible_words(layer, questions.words)
+    if seen is None:
+        return None
+    visible = seen[questions.text, questions.row]
+    found = {}
+    for quantity, words in maps.items():
+        assert words is not None
+        rows = words[questions.text, :, questions.row]
+        right = [_right(rows, questions.candidates[reading] & visible, questions.gold) for reading in READINGS]
+        found[quantity] = to_bits(torch.stack(right, dim=1))
+    return found
+
+
+def _right(rows: Tensor, candidates: Tensor, gold: Tensor) -> Bool[Tensor, "item head"]:
+    """Whether the candidate that each head attends to most is an antecedent's head word."""
+    choice = rows.masked_fill(~candidates[:, None], -torch.inf).argmax(-1)
+    # subtle: where there is no candidate at all argmax says word 0, which must not pass for a choice
+    return (gold & candidates).gather(1, choice)
+
+
+def _of_one_document(states: Sequence[State], number: int) -> State:
+    """What was kept of a document's windows put one under the other; counts are added."""
+    total: State = {}
+    for key in dict.fromkeys(key for state in states for key in state):
+        found = [state[key] for state in states if key in state]
+        pieces = [piece for piece in found if isinstance(piece, Pieces)]
+        total[key] = Pieces.of({number: torch.cat([piece.tensors[0] for piece in pieces])}) if pieces else merge(found)
+    return total
+
+
+def _word_windows(model: Model, document: CorefDocument, size: int, overlap: int) -> Iterator[tuple[int, int]]:
+    """Word ranges of at most `size` tokens, special ones counted (but one word at least)."""
+    encoding = encode(model.tokenizer, document.text, limit=None)
+    tokens = Counter(passage(document, encoding).of_token)
+    room, start, stop = size - sum(encoding.special), 0, 0
+    while stop < len(document):
+        stop = start + max(1, _fitting(tokens, range(start, len(document)), room))
+        yield start, stop
+        start = stop - _fitting(tokens, range(stop - 1, start, -1), overlap)
+
+
+def _fitting(tokens: Mapping[int, int], words: Iterable[int], room: int) -> int:
+    """How many of the words, in their order, have at most `room` tokens together."""
+    totals = accumulate(tokens.get(word, 0) for word in words)
+    return sum(1 for _ in takewhile(lambda total: total <= room, totals))
+
+
+def _pieces(state: State, key: str) -> Pieces:
+    found = state[key]
+    assert isinstance(found, Pieces)
+    return found
+
+
+def _table2(table: pl.DataFrame, where: str, quantities: Sequence[str], lost: int) -> Any:
+    best = table.filter(pl.col("best"), pl.col("type") == ALL).select("quantity", "reading", "name")
+    heads = table.filter(pl.col("quantity").is_in(list(quantities))).join(best, on=["quantity", "reading", "name"])
+    heads = heads.with_columns(quantity=pl.format("{}, among {}", "quantity", "reading"))
+    rules = table.filter(quantity="rules").with_columns(quantity="name")
+    order = [f"{quantity}, among {reading}" for reading in READINGS for quantity in quantities]
+    rows = pl.concat([heads, rules]).filter(pl.col("count") > 0)
+    rows = rows.with_columns(type=pl.format("{} ({})", "type", "count"), direction="reading")
+    counts = [rows.filter(pl.col("type").str.starts_with(kind))["type"].head(1).to_list() for kind in (ALL, *TYPES)]
+    labels = [name for found in counts for name in found]
+    chart = best_of_each(rows, order=labels, quantities=order, what="type", plain=list(RULES))
+    return themed(
+        chart,
+        f"{where}: the best head at finding antecedents",
+        "Of each quantity and reading the head that is best on all mentions, chosen on other documents; rules below.",
+        "Bars are 95 % bootstrap intervals over documents; the numbers of mentions are in brackets.",
+        f"{lost:,} more mentions have their antecedents, or themselves, outside of what the model read.",
+    )

@@ -1,0 +1,242 @@
+"""Which explanation of a prediction may be believed: comprehensiveness, sufficiency, agreement with leave-one-out.
+
+For every text of the corpus the model's own prediction is explained by every method; then the tokens that a method
+names are removed, or kept alone, and the model is asked again (attributions/faithfulness.py has the formulas). `random`
+names tokens by lot: a method that is no better says nothing about this model. All methods face the same texts, so
+beside each mean there is the mean of the differences from `random`, text by text; its interval is the one to look at.
+
+Intervals are mean ± 1.96 standard errors over texts. A text counts for a method where all its numbers are defined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import polars as pl
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headwise.attributions.explain import BASELINES, Explanation, method
+from headwise.attributions.faithfulness import (
+    FRACTIONS,
+    aopc,
+    check_fractions,
+    drops,
+    kendall,
+    removals,
+    spearman,
+)
+from headwise.attributions.prediction import OUTPUTS, Removal, head_of, outputs_without, predicted, removable
+from headwise.errors import InputError
+from headwise.models.model import Model
+from headwise.plots import intervals
+from headwise.plots.theme import themed
+from headwise.stats import Moments
+from headwise.studies import STUDIES
+from headwise.studies.study import Reading, Setting, State, Study
+
+CONTROL, TRUTH = "random", "leave-one-out"
+SIDES = ("comprehensiveness", "sufficiency")
+COLUMNS = {"aopc": SIDES, "gain": tuple(f"{side}_gain" for side in SIDES), "rank": ("kendall", "spearman")}
+Z = 1.96  # standard errors on either side of a mean
+
+
+@STUDIES.add("faithfulness", "which explanations of a prediction hold when the tokens they name are removed (AOPC, τ)")
+@dataclass(frozen=True)
+class Faithfulness(Study):
+    """`methods`: names of explanations or origins. `of`: what is explained, logit or log-probability of the prediction.
+
+    `removal`: mask, pad or delete. `fractions` of a text's tokens that are removed. `k`: tangents of `hidden-token`.
+    `steps` and `baseline` (pad, mask or zero) of integrated gradients. `seed` of `random` and of the tangents.
+    """
+
+    name: ClassVar[str] = "faithfulness"
+    methods: tuple[str, ...] = (
+        "random", "raw-attention", "rollout", "globenc-rollout", "alti-rollout", "gradient-norm", "gradient-input",
+        "gradient-input-norm", "integrated-gradients", "leave-one-out",
+    )  # fmt: skip
+    removal: str = "mask"
+    fractions: tuple[float, ...] = FRACTIONS
+    of: str = "logit"
+    k: int = 16
+    steps: int = 32
+    baseline: str = "pad"
+    seed: int = 0
+
+    def __post_init__(self):
+        for name in self.methods:
+            method(name)
+        if len(set(self.methods)) < len(self.methods) or not self.methods:
+            raise InputError(f"There must be at least one method, each once, but methods={self.methods} was asked for.")
+        check_fractions(self.fractions)
+        if self.of not in OUTPUTS:
+            raise InputError(f"What is explained is one of {', '.join(OUTPUTS)}, but {self.of!r} was asked for.")
+        if self.baseline not in BASELINES:
+            raise InputError(f"A baseline is one of {', '.join(BASELINES)}, but {self.baseline!r} was asked for.")
+
+    def check(self, model: Model) -> None:
+        head_of(model)
+        Removal.of(model, self.removal)
+
+    def ask(self, model: Model, reading: Reading) -> State:
+        """Explanations of all methods, then one round of passes over all that they want removed."""
+        batch, removal = reading.batch, Removal.of(model, self.removal)
+        target, may = predicted(model, batch), removable(batch)
+        names = dict.fromkeys([*self.methods, CONTROL, TRUTH])
+        found = {name: method(name)(model, batch, target=target, **self._options(name)) for name in names}
+        asked = {name: removals(found[name].scores, may, self.fractions) for name in names if name in self._scored}
+        nothing = torch.zeros_like(may)[None]
+        variants = torch.cat([nothing, *(sets.flatten(0, 1) for sets in asked.values())])
+        whole, *parts = outputs_without(model, batch, variants, target, removal).split(
+            [1, *[2 * len(self.fractions)] * len(asked)]
+        )
+        counted = may.any(-1)
+        fallen = {
+            name: torch.where(_defined(found[name], counted), drops(whole[0], part.unflatten(0, (2, -1))), torch.nan)
+            for name, part in zip(asked, parts, strict=True)
+        }
+        state: State = {"probability": _moments(torch.where(counted, whole.exp(), torch.nan))}
+        for name in self.methods:
+            ranks = [rank(found[name].scores, found[TRUTH].scores, may) for rank in (kendall, spearman)]
+            state[f"drop@{name}"] = _moments(fallen[name])
+            state[f"aopc@{name}"] = _moments(aopc(fallen[name]))
+            state[f"gain@{name}"] = _moments(aopc(fallen[name]) - aopc(fallen[CONTROL]))
+            state[f"rank@{name}"] = _moments(torch.stack(ranks))
+            error = found[name].error
+            if error is not None:
+                size = found[name].scores.double().sum(-1).abs()
+                state[f"error@{name}"] = _moments(torch.stack([error.double(), error.double() / size]))
+        return state
+
+    @property
+    def _scored(self) -> tuple[str, ...]:
+        """Methods whose tokens are removed; the control always is."""
+        return tuple(dict.fromkeys([*self.methods, CONTROL]))
+
+    def _options(self, name: str) -> dict[str, Any]:
+        explained = {"of": self.of}
+        options: dict[str, dict[str, Any]] = {
+            "random": {"seed": self.seed},
+            "gradient-norm": explained,
+            "gradient-input": explained,
+            "gradient-input-norm": explained,
+            "integrated-gradients": {**explained, "steps": self.steps, "baseline": self.baseline},
+            "leave-one-out": {**explained, "removal": self.removal},
+            "hidden-token": {"k": self.k, "seed": self.seed},
+        }
+        return options.get(name, {})
+
+    def table(self, state: State, setting: Setting) -> pl.DataFrame:  # noqa: ARG002
+        """One row a method."""
+        return pl.DataFrame([self._row(state, name) for name in self.methods])
+
+    def _row(self, state: State, name: str) -> dict[str, Any]:
+        row: dict[str, Any] = {"method": name, "texts": int(_of(state, "aopc", name).count[0])}
+        for key, columns in COLUMNS.items():
+            mean, half = interval(_of(state, key, name))
+            for at, column in enumerate(columns):
+                row |= {column: mean[at], f"{column}_low": mean[at] - half[at], f"{column}_high": mean[at] + half[at]}
+        for side, means in zip(SIDES, _of(state, "drop", name).mean.tolist(), strict=True):
+            row |= {f"{side}@{percent(q)}": mean for q, mean in zip(self.fractions, means, strict=True)}
+        if f"error@{name}" in state:
+            row |= {"completeness_error": float(_of(state, "error", name).mean[0])}
+        return row
+
+    def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
+        """aopc: means with intervals; curves: the probability against the share of tokens removed or kept."""
+        table = self.table(state, setting)
+        order = table.sort("comprehensiveness", descending=True, nulls_last=True)["method"].to_list()
+        seen = _probability(state)
+        texts = f"{int(seen.count[0])} texts, mean probability of the prediction {float(seen.mean[0]):.2f}"
+        return {
+            "aopc": self._bars(table, order, short(setting.model), texts),
+            "curves": self._curves(state, order, short(setting.model)),
+        }
+
+    def _bars(self, table: pl.DataFrame, order: list[str], model: str, texts: str) -> Any:
+        panels = {
+            "comprehensiveness_gain": "comprehensiveness − random's (high is good)",
+            "sufficiency_gain": "sufficiency − random's (low is good)",
+            "kendall": "Kendall's τ with leave-one-out",
+        }
+        rows = [
+            {
+                "what": what,
+                "name": row["method"],
+                "value": row[what],
+                "low": row[f"{what}_low"],
+                "high": row[f"{what}_high"],
+            }
+            for what in panels
+            for row in table.iter_rows(named=True)
+            if row[what] == row[what] and not (what == "kendall" and row["method"] == TRUTH)
+        ]
+        return themed(
+            intervals.dots(pl.DataFrame(rows), panels, order=order, control=CONTROL),
+            f"{model}: which explanations hold when their tokens are removed ({self.removal})",
+            "AOPC: fall of the prediction's probability, mean over fractions of the tokens, less that of random tokens",
+            "in the same text. Bars: 95 % intervals; one that crosses the dashed line is not shown to beat random.",
+            f"{texts}.",
+        )
+
+    def _curves(self, state: State, order: list[str], model: str) -> Any:
+        panels = {"comprehensiveness": "fall when they are removed", "sufficiency": "fall when only they are kept"}
+        rows = [
+            {
+                "what": side,
+                "name": name,
+                "percent": 100 * fraction,
+                "value": float(_of(state, "drop", name).mean[at, column]),
+            }
+            for at, side in enumerate(SIDES)
+            for name in order
+            for column, fraction in enumerate(self.fractions)
+        ]
+        table = pl.DataFrame(rows).filter(pl.col("value").is_not_nan())
+        return themed(
+            intervals.curves(table, panels, order=order, control=CONTROL, x="percent", unit="tokens named (%)"),
+            f"{model}: probability lost as tokens are removed ({self.removal})",
+            "Left, the named tokens are removed: high lines name what the model needs. Right, all others are",
+            "removed: low lines name what is enough for it. Grey is random.",
+        )
+
+
+def short(model: str) -> str:
+    """A folder's own name; a hub id as it is."""
+    return Path(model).name if Path(model).is_absolute() else model
+
+
+def percent(fraction: float) -> str:
+    return f"{100 * fraction:g}%"
+
+
+def interval(moments: Moments) -> tuple[list[float], list[float]]:
+    """Mean and half the width of its 95 % interval, in each cell; no width below two texts."""
+    error = (moments.m2 / (moments.count - 1) / moments.count).sqrt()
+    half = torch.where(moments.count > 1, Z * error, torch.nan)
+    return moments.mean.tolist(), half.tolist()
+
+
+def _defined(explanation: Explanation, counted: Tensor) -> Tensor:
+    """Texts that have tokens to remove and scores for all of them."""
+    return counted & ~explanation.scores.isnan().any(-1)
+
+
+def _moments(x: Float[Tensor, "... batch"]) -> Moments:
+    return Moments.of(x.double().cpu(), torch.ones(x.shape[-1], dtype=torch.float64))
+
+
+def _of(state: State, key: str, name: str) -> Moments:
+    found = state[f"{key}@{name}"]
+    assert isinstance(found, Moments)
+    return found
+
+
+def _probability(state: State) -> Moments:
+    found = state["probability"]
+    assert isinstance(found, Moments)
+    return found

@@ -1,0 +1,298 @@
+"""Can the input token still be told from a hidden token? Token identifiability, layer by layer.
+
+Brunner et al. 2020 (https://arxiv.org/abs/1908.04211) §4, fig2, fig7–17, fig38–39: a map from hidden to input tokens is
+learned on some sentences, and on others the nearest input token of the same sentence is looked up. The rate is the
+share of tokens for which that is the token itself.
+
+    target=input      x from e^l                fig2, fig7–10, fig38–39
+    target=previous   e^(l−1) from e^l          fig11–13
+    offsets=-1,1      x_(i±k) from e_i^l        fig14–17
+
+and beyond the paper: which tokens are lost, by part of speech (`tags`) and by frequency, and whether those whose own
+contribution is small (`attribution`) are the ones that are lost.
+
+Hidden tokens are kept on disk, as float32 or float16, until everything was read; then maps are learned, and only rates
+are stored. Layers are those of the other studies: layer 0 is what the first block puts out (the paper's layer 1), and
+the input is what the embedding module puts out. In models that end in a norm (Llama and its like) the last layer is
+read after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import polars as pl
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from headwise.attributions import ORIGINS
+from headwise.errors import InputError
+from headwise.models.model import Model
+from headwise.models.packaged import packaged_folder
+from headwise.probes.identity import INPUT, SETS, Material, Question, Rates, answer, roles
+from headwise.probes.maps import MAPS, Recipe
+from headwise.probes.recovery import DISTANCES, Sentences
+from headwise.stats import Pieces, Sums
+from headwise.stats.reservoir import hashed, threshold
+from headwise.studies import STUDIES
+from headwise.studies.identity_figures import identity_figures
+from headwise.studies.identity_table import identity_table
+from headwise.studies.identity_tokens import TAGS, by_frequency, by_tag, with_attribution
+from headwise.studies.study import Hidden, Reading, Setting, State, Study
+from headwise.text.conllu import Sentence
+from headwise.text.tags import by_sentence, by_spacy, check_spacy, source, token_tags
+from headwise.types import Encoding
+
+SOLVERS = ("closed-form", "newton", "adam")
+CHOICES = {
+    "solver": SOLVERS,
+    "dtype": ("float32", "float16"),
+    "tags": ("none", "corpus", "spacy"),
+    "maps": MAPS,
+    "distances": DISTANCES,
+    "sets": tuple(SETS),
+}
+
+
+@STUDIES.add("identity", "can the input token be recovered from a hidden token (Brunner et al. 2020 fig2, fig7–17)")
+@dataclass(frozen=True)
+class Identity(Study):
+    """What is recovered, by which maps, and how they are learned.
+
+    `maps`: none, linear, mlp. `distances`: cosine, l2. `source`: layers to learn from, or all. `target`: input,
+    previous or a layer. `offsets`: which neighbour to recover, 0 for the token itself. `cross`: whether maps are also
+    tested on the other layers. `sets`: sentences to test on: test, train. `folds`, `split` (training, validation, test)
+    and `fraction` of the training sentences.
+
+    `solver` of linear maps: closed-form (least squares, the same map for both distances), newton (for cosine, the map
+    of the least cosine loss, which recovers more), adam (as in the paper: a map for each distance, with that distance
+    as its loss). An mlp is always trained by Adam. `rate`, `batch`, `patience`, `hidden`, `epochs`: of Adam.
+
+    `sentences`: how many are used at most; `keep`: the share of a huge corpus whose hidden tokens are stored at all;
+    both choose by a hash of the document's number and the `seed`. `attribution`: how many documents, from the first on,
+    are asked for each token's own contribution, with so many `tangents`, as that costs many passes; 0 for none. `tags`:
+    part of speech from the corpus, by spaCy, or none.
+    """
+
+    name: ClassVar[str] = "identity"
+    maps: tuple[str, ...] = ("none", "linear")
+    distances: tuple[str, ...] = DISTANCES
+    source: tuple[str | int, ...] = ("all",)
+    target: str | int = "input"
+    offsets: tuple[int, ...] = (0,)
+    cross: bool = True
+    sets: tuple[str, ...] = ("test",)
+    folds: int = 10
+    split: tuple[float | int, ...] = (70, 15, 15)
+    fraction: float = 1.0
+    solver: str = "closed-form"
+    rate: float = 1e-4
+    batch: int = 256
+    patience: int = 20
+    hidden: int = 1000
+    epochs: int = 10_000
+    dtype: str = "float32"
+    sentences: int = 2000
+    keep: float = 1.0
+    attribution: int = 0
+    tangents: int = 4
+    tags: str = "none"
+    seed: int = 0
+
+    def __post_init__(self):
+        for name, allowed in CHOICES.items():
+            given = getattr(self, name)
+            for one in given if isinstance(given, tuple) else (given,):
+                if one not in allowed:
+                    raise InputError(f"{name} of study identity must be {', '.join(allowed)}, but {one!r} was given.")
+        for name in ("folds", "batch", "patience", "hidden", "epochs", "sentences", "tangents"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} of study identity must be 1 or more, but {getattr(self, name)} was given.")
+        for name in ("fraction", "keep"):
+            if not 0 < getattr(self, name) <= 1:
+                raise InputError(f"{name} of study identity must be in (0, 1], but {getattr(self, name)} was given.")
+
+    def check(self, model: Model) -> None:
+        layers = model.layers()
+        named = [layer for layer in (*self.source, self.target) if layer not in ("all", "input", "previous")]
+        for layer in named:
+            if not isinstance(layer, int) or not 0 <= layer < layers:
+                raise InputError(
+                    f"{model.name} has the layers 0 to {layers - 1}, but {layer!r} was asked for; source is all or "
+                    "such numbers, target is input, previous or one of them."
+                )
+        if self.tags == "spacy":
+            check_spacy()
+            packaged_folder("spacy-en")
+
+    def observe_hidden(self, hidden: Hidden, reading: Reading) -> State:
+        """The hidden tokens of every text that is kept, and the ids of its tokens."""
+        stack = next(iter(hidden.values()))
+        kept = {layer: stack[layer + 1].to(getattr(torch, self.dtype)) for layer in self._needed(len(stack) - 1)}
+        features, ids = {}, {}
+        for row, (document, text) in enumerate(zip(reading.documents.tolist(), reading.batch.texts, strict=True)):
+            if self._keeps(document):
+                features[document] = torch.stack([layer[row, : len(text)] for layer in kept.values()], dim=1).cpu()
+                ids[document] = torch.tensor(text.ids)
+        return {"hidden": Pieces.of(features), "ids": Pieces.of(ids)} if features else {}
+
+    def ask(self, model: Model, reading: Reading) -> State:
+        """Each token's own contribution and part of speech, where asked for."""
+        own, tags = {}, {}
+        for row, (document, text) in enumerate(zip(reading.documents.tolist(), reading.batch.texts, strict=True)):
+            if document < self.attribution and self._keeps(document):
+                own[document] = self._own_share(model, text, document)
+            note = reading.notes[row] if reading.notes else None
+            if self.tags != "none" and self._keeps(document) and (found := self._tags(text, note)) is not None:
+                tags[document] = found
+        return {name: Pieces.of(found) for name, found in (("own", own), ("tags", tags)) if found}
+
+    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> State:
+        """Learn, test, and keep only the rates."""
+        chosen, left_out = self._chosen(state)
+        layers = self._layers(model.layers())
+        material = self._material(state, chosen, model.layers())
+        result: State = {
+            "sizes": _numbers([next(iter(material.hidden.values())).shape[1], len(chosen), left_out]),
+            "layers": _numbers(layers),
+        }
+        for offset in self.offsets:
+            result[f"chance.{offset}"] = _chance(material.sentences, offset)
+            for map_ in self.maps:
+                rates = answer(self._question(map_, offset, layers), material, report)
+                for distance, rate in rates.items():
+                    result |= _stored(f"{map_}.{distance}.{offset}", rate)
+                    if offset == 0 and self.target == "input":
+                        result |= _of_tokens(f"{map_}.{distance}", rate, state, chosen, layers, material)
+        return result
+
+    def table(self, state: State, setting: Setting) -> pl.DataFrame:  # noqa: ARG002
+        """One row a fact: a rate of a map, trained on one layer and tested on one; a group of tokens; a correlation."""
+        return identity_table(state, str(self.target))
+
+    def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
+        """By the paper's numbers where it has them."""
+        return identity_figures(self.table(state, setting), setting.model, str(self.target))
+
+    def _keeps(self, document: int) -> bool:
+        return bool(hashed(torch.tensor(document), self.seed) <= threshold(self.keep))
+
+    def _layers(self, count: int) -> tuple[int, ...]:
+        return tuple(range(count)) if "all" in self.source else tuple(sorted({int(layer) for layer in self.source}))
+
+    def _target(self, layer: int) -> int:
+        if isinstance(self.target, int):
+            return self.target
+        return INPUT if self.target == "input" else layer - 1
+
+    def _needed(self, count: int) -> list[int]:
+        layers = self._layers(count)
+        return sorted({*layers, *(self._target(layer) for layer in layers)})
+
+    def _question(self, map_: str, offset: int, layers: tuple[int, ...]) -> Question:
+        recipe = Recipe(
+            rate=self.rate, batch=self.batch, patience=self.patience, hidden=self.hidden, epochs=self.epochs
+        )
+        solver = "adam" if map_ == "mlp" else self.solver
+        cross = self.cross and offset == 0 and self.target == "input"
+        return Question(
+            map=map_, distances=self.distances, layers=layers, tested=layers, target=self._target, offset=offset,
+            solver=solver, cross=cross, sets=self.sets, recipe=recipe, seed=self.seed,
+        )  # fmt: skip
+
+    def _own_share(self, model: Model, text: Encoding, document: int) -> Float[Tensor, "token layer"]:
+        """c_jj of hidden-token attribution; one text at a time, so that it never depends on the batch."""
+        options = {"k": self.tangents, "seed": self.seed + 1_000_003 * document}
+        maps = ORIGINS["hidden-token"](model, model.batch([text]), **options).maps[0]
+        return maps.diagonal(dim1=-2, dim2=-1).detach().mT.float().cpu().contiguous()
+
+    def _tags(self, text: Encoding, note: Any) -> Int64[Tensor, " token"] | None:
+        """The number of each token's part of speech in TAGS, −1 for none."""
+        sides = [source(text, segment) for segment in range(max(text.segment) + 1)]
+        if self.tags == "spacy":
+            tagged = [by_spacy(side, packaged_folder("spacy-en"), tagset="upos") for side in sides]
+        elif isinstance(note, Sentence):
+            tagged = [by_sentence(sides[0], note, tagset="upos")]
+        else:
+            return None
+        names = token_tags(text, tagged)
+        special = ["special" if is_special else str(name) for name, is_special in zip(names, text.special, strict=True)]
+        return torch.tensor([TAGS.index(name) if name in TAGS else -1 for name in special])
+
+    def _chosen(self, state: State) -> tuple[list[int], int]:
+        """The documents that are used, and how many were left out as they have a single token."""
+        ids: Any = state.get("ids", Pieces.of({}))
+        usable = [number for number, tokens in zip(ids.numbers, ids.tensors, strict=True) if len(tokens) > 1]
+        if not usable:
+            raise InputError(
+                f"A token can only be told from others, but none of the {len(ids.numbers)} texts kept has two tokens; "
+                "take longer texts, or a larger keep."
+            )
+        order = hashed(torch.tensor(usable), self.seed).argsort()[: self.sentences]
+        return sorted(torch.tensor(usable)[order].tolist()), len(ids.numbers) - len(usable)
+
+    def _material(self, state: State, chosen: list[int], count: int) -> Material:
+        ids = _pieces(state, "ids", chosen)
+        sentences = Sentences(torch.tensor([len(tokens) for tokens in ids]), torch.cat(ids))
+        role = roles(torch.tensor(chosen), folds=self.folds, split=self.split, fraction=self.fraction, seed=self.seed)
+        rows = _pieces(state, "hidden", chosen)
+        hidden = {
+            layer: torch.cat([row[:, at].float() for row in rows]) for at, layer in enumerate(self._needed(count))
+        }
+        return Material(hidden, sentences, role)
+
+
+def _pieces(state: State, name: str, chosen: list[int]) -> list[Tensor]:
+    pieces = state[name]
+    assert isinstance(pieces, Pieces)
+    found = dict(zip(pieces.numbers, pieces.tensors, strict=True))
+    return [found[number] for number in chosen]
+
+
+def _numbers(values: Any) -> Sums:
+    """Plain numbers as a statistic."""
+    total = torch.as_tensor(values, dtype=torch.float64)
+    return Sums(total, torch.ones_like(total))
+
+
+def _chance(sentences: Sentences, offset: int) -> Sums:
+    """What a guess scores under both readings, over the tokens that have a neighbour at `offset`."""
+    inside: Bool[Tensor, " token"] = sentences.inside(offset)
+    tokens = inside.nonzero()[:, 0]
+    word = sentences.of_token * (int(sentences.ids.max()) + 1) + sentences.ids
+    _, number, count = word.unique(return_inverse=True, return_counts=True)
+    position = sentences.chance[tokens]
+    same_word = count[number][tokens + offset] * position
+    return Sums.of(torch.stack([position, same_word]), torch.ones(2, len(tokens)))
+
+
+def _stored(name: str, rates: Rates) -> State:
+    stored: State = {f"rate.{name}": Sums(rates.credit, rates.count)}
+    return stored if rates.epochs is None else {**stored, f"epochs.{name}": _numbers(rates.epochs)}
+
+
+def _of_tokens(
+    name: str, rates: Rates, state: State, chosen: list[int], layers: tuple[int, ...], material: Material
+) -> State:
+    """Which tokens are lost: by frequency, and by part of speech and own contribution where those are known."""
+    result: State = {f"frequency.{name}": by_frequency(rates.token_credit, material.sentences.ids)}
+    if "tags" in state:
+        result[f"tag.{name}"] = by_tag(rates.token_credit, torch.cat(_known(state, "tags", chosen, -1)))
+    if "own" in state:
+        own = torch.cat(_known(state, "own", chosen, torch.nan))[:, list(layers)].mT.double()
+        result[f"attribution.{name}"] = with_attribution(rates.token_credit, rates.token_margin, own)
+    return result
+
+
+def _known(state: State, name: str, chosen: list[int], missing: float | int) -> list[Tensor]:
+    """The pieces of the chosen documents, filled with `missing` where there is none."""
+    pieces, ids = state[name], _pieces(state, "ids", chosen)
+    assert isinstance(pieces, Pieces)
+    found, like = dict(zip(pieces.numbers, pieces.tensors, strict=True)), pieces.tensors[0]
+    return [
+        found.get(number, like.new_full((len(tokens), *like.shape[1:]), missing))
+        for number, tokens in zip(chosen, ids, strict=True)
+    ]

@@ -1,0 +1,159 @@
+"""How far attention mixes tokens: what a hidden token is made of, layer by layer, over a corpus.
+
+Brunner et al. 2019 (https://arxiv.org/abs/1908.04211v1) fig2–15 with `quantity="output-weighted"`, Brunner et al. 2020
+(https://arxiv.org/abs/1908.04211) fig3, fig4, fig18–37 with `quantity="hidden-token"`; any other origins quantity as
+well. Texts go through the model one at a time, so that what a text comes to never depends on its batch; the random
+tangents of document d come from the seed (seed, d).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import polars as pl
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from headwise.attributions import ORIGINS
+from headwise.errors import InputError
+from headwise.models.model import Model
+from headwise.models.packaged import packaged_folder
+from headwise.studies import STUDIES
+from headwise.studies.mixing_facts import Maps, example, facts
+from headwise.studies.mixing_figures import mixing_figures
+from headwise.studies.mixing_table import mixing_table
+from headwise.studies.study import Reading, Setting, State, Study, plus
+from headwise.text.conllu import Sentence
+from headwise.text.tags import TAGSETS, Tagged, by_sentence, by_spacy, check_spacy, source, tag_file, token_tags
+from headwise.types import Encoding
+
+
+@STUDIES.add("mixing", "what hidden tokens are made of: themselves, neighbours, by part of speech (Brunner et al.)")
+@dataclass(frozen=True)
+class Mixing(Study):
+    """`quantity`: an origins quantity. `tangents`: random directions an input token, 0 for exact; `seed` draws them.
+
+    `target`: the output that `output-weighted` follows: sum, predicted, gold or the number of a class. `tags`: corpus
+    (those that a CoNLL-U corpus brings), none, spacy, or a CoNLL-U file with a sentence for each document (for each
+    text of a pair) in order; `tagset`: xpos or upos. `example`: document:token, or a document for its middle token.
+    `texts`: how many documents from the first on are asked, as each costs many passes; 0 for all.
+    """
+
+    name: ClassVar[str] = "mixing"
+    quantity: str = "hidden-token"
+    tangents: int = 2
+    seed: int = 0
+    target: str | int = "predicted"
+    tags: str = "corpus"
+    tagset: str = "xpos"
+    example: str | int = "0"
+    texts: int = 16
+
+    def __post_init__(self):
+        ORIGINS.entry(self.quantity)
+        for name in ("tangents", "texts"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 0:
+                raise InputError(f"{name} must be a whole number, 0 or more, but {value!r} was asked for.")
+        if self.tagset not in TAGSETS:
+            raise InputError(f"A tagset is {' or '.join(TAGSETS)}, but {self.tagset!r} was asked for.")
+        _ = self._example
+
+    def check(self, model: Model) -> None:  # noqa: ARG002
+        """Tags must be at hand before hours of passes are made."""
+        if self.tags == "spacy":
+            check_spacy()
+            packaged_folder("spacy-en")
+        elif self.tags not in ("corpus", "none"):
+            tag_file(self.tags)
+
+    def ask(self, model: Model, reading: Reading) -> State:
+        state: State = {}
+        for row, text in enumerate(reading.batch.texts):
+            document = int(reading.documents[row])
+            if self.texts and document >= self.texts:
+                continue
+            note = reading.notes[row] if reading.notes else None
+            maps = self._maps(model, reading, row)
+            tags = self._tags(text, document, note)
+            state = plus(state, facts(maps, text, tags, causal=model.causal))
+            if document == self._example[0]:
+                state |= example(maps, text, document, self._example_token(text))
+        return state
+
+    def table(self, state: State, setting: Setting) -> pl.DataFrame:  # noqa: ARG002
+        """One row a fact: kind, layer, group, statistic, value, and of how many tokens."""
+        return mixing_table(state).select(pl.lit(self.quantity).alias("quantity"), pl.all())
+
+    def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
+        """By the papers' numbers: fig2a or fig3a, fig2b, fig3b, fig4a, fig4b, fig18, fig19; with tags fig3, fig4, …"""
+        return mixing_figures(state, setting.model, self.quantity)
+
+    def _maps(self, model: Model, reading: Reading, row: int) -> Maps:
+        """The origins of one text; float64, since shares are added up."""
+        targets = reading.batch.targets[row : row + 1]
+        batch = model.batch([reading.batch.texts[row]], targets)
+        options = self._options(int(reading.documents[row]), reading.notes[row] if reading.notes else None)
+        return ORIGINS[self.quantity](model, batch, **options).maps[0].detach().double().cpu()
+
+    def _options(self, document: int, note: Any) -> dict[str, Any]:
+        if self.quantity == "hidden-token":
+            if self.tangents == 0:
+                return {"exact": True}
+            return {"k": self.tangents, "seed": self.seed + 1_000_003 * document}
+        if self.quantity == "output-weighted":
+            target = int(self.target) if str(self.target).isdecimal() else self.target
+            return {"target": target, **({"labels": _label(note)} if target == "gold" and note is not None else {})}
+        return {}
+
+    def _tags(self, text: Encoding, document: int, note: Any) -> tuple[str | None, ...] | None:
+        if self.tags == "corpus":
+            sentences = [note] if isinstance(note, Sentence) else []
+        elif self.tags in ("none", "spacy"):
+            sentences = []
+        else:
+            sentences = self._sentences(text, document)
+        texts = [source(text, segment) for segment in range(max(text.segment) + 1)]
+        if self.tags == "spacy":
+            folder = packaged_folder("spacy-en")
+            return token_tags(text, [by_spacy(side, folder, tagset=self.tagset) for side in texts])
+        sides: list[Tagged] = [by_sentence(*pair, tagset=self.tagset) for pair in zip(texts, sentences, strict=False)]
+        return token_tags(text, sides) if sides else None
+
+    def _sentences(self, text: Encoding, document: int) -> tuple[Sentence, ...]:
+        """The sentences of one document in the tag file: one, or one for each text of a pair."""
+        sides = max(text.segment) + 1
+        found = tag_file(self.tags)[document * sides : (document + 1) * sides]
+        if len(found) < sides:
+            raise InputError(
+                f"{self.tags} must have a sentence for every text, but it ends after {len(tag_file(self.tags))} and "
+                f"document {document} needs number {(document + 1) * sides}; tag the whole corpus, or set texts."
+            )
+        return found
+
+    @cached_property
+    def _example(self) -> tuple[int, int | None]:
+        document, _, token = str(self.example).partition(":")
+        if not (document.isdecimal() and (token.isdecimal() or str(self.example) == document)):
+            raise InputError(f"An example is document:token, both from 0, but {self.example!r} was asked for.")
+        return int(document), int(token) if token else None
+
+    def _example_token(self, text: Encoding) -> int:
+        document, token = self._example
+        if token is not None and token >= len(text):
+            raise InputError(
+                f"Document {document} has tokens 0 to {len(text) - 1}, but example {self.example} was asked for."
+            )
+        return len(text) // 2 if token is None else token
+
+
+def _label(note: Any) -> Int[Tensor, "1"]:
+    if not (isinstance(note, str) and note.isdecimal()):
+        raise InputError(
+            f"target=gold needs documents with the number of their class, but one has {note!r}; choose sum."
+        )
+    return torch.tensor([int(note)])

@@ -1,0 +1,212 @@
+"""Every head as a parser: does a word attend most to its syntactic head?
+
+Clark et al. 2019 §4.2, Table 1 (https://arxiv.org/abs/1906.04341), for any quantity, on any CoNLL-U corpus. Maps are
+made between words, special tokens and the diagonal are left out, and the largest entry is the prediction, the first of
+equals. Three directions, for a dependent d and its head h:
+
+    from-dependent   of all words, d attends most to h
+    to-dependent     of all words, h attends most to d: the column of d (the released code's other direction)
+    from-head        h attends to d more than to any other word: the row of h
+
+A causal model predicts only words that it sees, so that a pair can be found in one direction at most; what cannot be
+seen counts as wrong, and `visible` says how many pairs could be found.
+
+The best head of each relation is chosen on one part of the sentences and scored on the other, against the best fixed
+offset chosen in the same way, and against right-branching (the next word is the head).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import polars as pl
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headwise.errors import InputError
+from headwise.measures.wordmaps import only, visible_words, word_map
+from headwise.models.model import Model
+from headwise.stats import Pieces, Sums
+from headwise.studies import STUDIES
+from headwise.studies.hits import (
+    Questions,
+    by_document,
+    check_division,
+    chooses,
+    from_bits,
+    from_bytes,
+    to_bits,
+    to_bytes,
+)
+from headwise.studies.scored import scored_rows
+from headwise.studies.study import Reading, Setting, State, Study, at
+from headwise.studies.syntax_figures import figures
+from headwise.studies.syntax_pairs import STANFORD, Asked, asked, labels
+from headwise.types import Layer
+
+DIRECTIONS = ("from-dependent", "to-dependent", "from-head")
+
+
+@STUDIES.add("syntax", "every head as a parser: relation by relation, both directions (Clark et al. table1)")
+@dataclass(frozen=True)
+class Syntax(Study):
+    """`choose`: the share of sentences the best head is chosen on; `choose_first`: instead, so many from the start.
+
+    `first_token` takes a split word's first row instead of the mean of its rows; `clitic` lets 's answer for the
+    possessor; fixed offsets are searched from −`reach` to +`reach`.
+    """
+
+    name: ClassVar[str] = "syntax"
+    quantities: tuple[str, ...] = ("raw", "effective", "norm")
+    directions: tuple[str, ...] = DIRECTIONS[:2]
+    choose: float = 0.5
+    choose_first: int = 0
+    first_token: bool = False
+    clitic: bool = True
+    reach: int = 10
+    resamples: int = 1000
+    seed: int = 0
+
+    def check(self, model: Model) -> None:
+        check_division(self.choose, self.choose_first, self.resamples)
+        if unknown := set(self.directions) - set(DIRECTIONS):
+            raise InputError(f"Directions are {', '.join(DIRECTIONS)}; got {', '.join(sorted(unknown))}.")
+        if model.is_encoder_decoder:
+            raise InputError(
+                f"The study syntax reads one sentence at a time, but {model.name} reads a source and a target; "
+                "load its encoder alone, or another model."
+            )
+
+    def observe(self, layer: Layer, reading: Reading) -> State:
+        """One bit a pair, direction and head; the pairs themselves come with the first layer."""
+        if "syntax" not in reading.memo:
+            options = {"first": self.first_token, "clitic": self.clitic, "dtype": layer.alpha.dtype}
+            reading.memo["syntax"] = asked(reading.batch.texts, reading.notes, **options)
+        questions: Asked = reading.memo["syntax"]
+        documents = reading.documents.tolist()
+        maps = {quantity: word_map(layer, quantity, questions.words) for quantity in self.quantities}
+        seen = visible_words(layer, questions.words)
+        if seen is None:
+            return {}
+        candidates = seen & questions.words.there[:, None] & ~torch.eye(seen.shape[1], dtype=torch.bool)
+        state: State = _pairs(layer, questions, documents) if layer.index == 0 else {}
+        for quantity, words in maps.items():
+            assert words is not None
+            choices = only(words, candidates)
+            hits = torch.stack([_right(way, choices, questions) for way in self.directions], dim=1)
+            state[at(f"hits {quantity}", layer)] = by_document(documents, questions.counts, to_bits(hits))
+        return state
+
+    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> State:
+        """Bits into scores: chosen, scored, and the ends of the interval; per sentence nothing is kept."""
+        result: State = {}
+        for stack in model.stacks:
+            if f"relations@{stack}.0" in state:
+                result |= self._concluded(state, stack, model, report)
+        return result
+
+    def _concluded(self, state: State, stack: str, model: Model, report: Callable[[str], None]) -> State:
+        names, distances = state[f"relations@{stack}.0"], state[f"distance@{stack}.0"]
+        assert isinstance(names, Pieces)
+        assert isinstance(distances, Pieces)
+        relations = from_bytes(torch.cat(names.tensors))
+        questions = Questions.of(
+            [labels(relation) for relation in relations],
+            [len(piece) for piece in names.tensors],
+            chooses(names.numbers, self.choose, self.choose_first),
+            resamples=self.resamples,
+            seed=self.seed,
+        )
+        distance = torch.cat(distances.tensors)
+        offsets = torch.tensor([offset for offset in range(-self.reach, self.reach + 1) if offset])
+        result: State = {
+            f"labels@{stack}": Pieces.of({0: to_bytes(questions.labels)}),
+            f"untold@{stack}": state[f"untold@{stack}.0"],
+        }
+        extra = {"offset": (distance[:, None] == offsets)[:, None], "next": (distance == 1)[:, None, None]}
+        extra["visible"] = self._visible(distance, model.causal)[..., None]
+        for name, hits in extra.items():
+            result |= {f"{part} {name}@{stack}": sums for part, sums in questions.scores(hits).items()}
+        for index in range(model.layers(stack)):
+            report(f"syntax: scoring layer {index + 1} of {model.layers(stack)}")
+            for quantity in self.quantities:
+                bits = state[f"hits {quantity}@{stack}.{index}"]
+                assert isinstance(bits, Pieces)
+                scores = questions.scores(from_bits(torch.cat(bits.tensors), model.heads(stack)))
+                result |= {f"{part} {quantity}@{stack}.{index}": sums for part, sums in scores.items()}
+        return result
+
+    def _visible(self, distance: Int[Tensor, " pair"], causal: bool) -> Bool[Tensor, "pair direction"]:
+        """Whether the answer is a word that the one who is asked can see."""
+        sees = {way: distance < 0 if way == "from-dependent" else distance > 0 for way in self.directions}
+        return torch.stack([sees[way] | (not causal) for way in self.directions], dim=1)
+
+    def table(self, state: State, setting: Setting) -> pl.DataFrame:
+        """One row a quantity, relation, direction and head; then the fixed offsets and right-branching.
+
+        `chosen_accuracy` decides `best`; `accuracy`, `low` and `high` are of the other part of the sentences.
+        """
+        tables = []
+        for stack in setting.stacks:
+            if f"labels@{stack}" not in state:
+                continue
+            for quantity in self.quantities:
+                tables.append(scored_rows(state, stack, quantity, self.directions, what="relation"))
+            offsets = [offset for offset in range(-self.reach, self.reach + 1) if offset]
+            names = {"offset": [f"{offset:+d}" for offset in offsets], "next": ["right-branching"]}
+            for kind, named in names.items():
+                tables.append(scored_rows(state, stack, kind, ["from-dependent"], what="relation", names=named))
+        stanford = {relation: name for name, relation in STANFORD.items()}
+        visible = _visible_shares(state, setting, self.directions)
+        return (
+            pl.concat(tables)
+            .with_columns(stanford=pl.col("relation").replace_strict(stanford, default=None, return_dtype=pl.String))
+            .join(visible, on=["stack", "relation", "direction"], how="left")
+        )
+
+    def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
+        """table1, and heads-QUANTITY: every head and relation."""
+        untold = sum(
+            int(sums.total) for key, sums in state.items() if key.startswith("untold@") and isinstance(sums, Sums)
+        )
+        return figures(self.table(state, setting), setting, self.quantities, untold)
+
+
+def _pairs(layer: Layer, questions: Asked, documents: list[int]) -> State:
+    """What was asked, once a batch."""
+    distance = (questions.head - questions.asker).to(torch.int16)
+    untold = torch.tensor(float(questions.untold), dtype=torch.float64)
+    return {
+        at("relations", layer): by_document(documents, questions.counts, to_bytes(questions.relations)),
+        at("distance", layer): by_document(documents, questions.counts, distance),
+        at("untold", layer): Sums(untold, torch.full_like(untold, len(documents))),
+    }
+
+
+def _right(way: str, maps: Float[Tensor, "batch head word word"], questions: Asked) -> Bool[Tensor, "pair head"]:
+    """Whether each head's choice is the gold word; −∞ in `maps` is what may not be chosen."""
+    text, asker, gold = questions.text, questions.asker, questions.head
+    if way == "from-head":
+        asker, gold = gold, asker
+    # subtle: `max` says the first of equals along either axis, and is many times faster here than argmax of a transpose
+    choice = maps.max(-2 if way == "to-dependent" else -1).indices[text, :, asker]
+    row, column = (gold, asker) if way == "to-dependent" else (asker, gold)
+    # subtle: where nothing may be chosen `max` says word 0; a choice counts only if the gold word is a candidate
+    seen = maps[text, 0, row, column] > -torch.inf
+    return (choice == gold[:, None]) & seen[:, None]
+
+
+def _visible_shares(state: State, setting: Setting, directions: tuple[str, ...]) -> pl.DataFrame:
+    """Which share of the scored pairs can be found."""
+    rows = []
+    for stack in setting.stacks:
+        sums = state.get(f"scored visible@{stack}")
+        names = state.get(f"labels@{stack}")
+        if isinstance(sums, Sums) and isinstance(names, Pieces):
+            shares = sums.mean[:, :, 0].tolist()
+            for relation, row in zip(from_bytes(names.tensors[0]), shares, strict=True):
+                rows += [(stack, relation, way, share) for way, share in zip(directions, row, strict=True)]
+    return pl.DataFrame(rows, schema=["stack", "relation", "direction", "visible"], orient="row")

@@ -1,0 +1,247 @@
+"""The texts of a file, by its kind: (source, stream, skipped) → texts; what cannot be read is counted by its reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from headwise.errors import InputError
+from headwise.text import conllu, coref
+from headwise.text.streams import Stream
+
+LONGEST = 1 << 24  # bytes of a line or block; a binary file may have no line end at all
+ROWS = 4096  # rows of parquet held at once
+USUAL_COLUMNS = (
+    ("#1 String", "#2 String"),  # GLUE's MRPC
+    ("sentence1", "sentence2"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("text", "pair"),
+    ("text",),
+    ("sentence",),
+)
+HEADING = re.compile(r"\s*=( =)* .+ =( =)*\s*")
+TITLE = re.compile(r"\s*= (?!= ).+ =\s*")
+
+
+class Text(NamedTuple):
+    """What a reader finds; the fields are those of a Document."""
+
+    text: str
+    pair: str | None = None
+    section: int = 0
+    notes: Any = None
+
+
+@runtime_checkable
+class Source(Protocol):
+    """What a reader must know of a corpus."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def columns(self) -> tuple[str | int, ...] | None: ...
+
+    @property
+    def label(self) -> str | int | None: ...
+
+
+def usable(text: str) -> str | None:
+    """None for a text that can be analysed, else the reason why not."""
+    if not text.strip():
+        return "empty"
+    if "\0" in text:
+        return "binary"
+    with suppress(UnicodeEncodeError):
+        text.encode()
+        return None
+    return "invalid UTF-8"  # a lone surrogate, as JSON can spell it
+
+
+def decoded(line: bytes, skipped: Counter[str]) -> str | None:
+    """The line as text, or None with its reason counted."""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        skipped["binary" if b"\0" in line else "invalid UTF-8"] += 1
+        return None
+    if reason := usable(text):
+        skipped[reason] += 1
+        return None
+    return text.strip("\r\n")
+
+
+def raw_lines(stream: Stream, skipped: Counter[str]) -> Iterator[bytes]:
+    """Lines without a byte-order mark; one of more than LONGEST bytes is skipped without being held."""
+    mark = b"\xef\xbb\xbf"
+    while line := stream.readline(LONGEST):
+        line, mark = line.removeprefix(mark), b""
+        if len(line) < LONGEST or line.endswith(b"\n"):
+            yield line
+            continue
+        skipped["line over 16 MiB"] += 1
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(LONGEST)
+
+
+def text_lines(stream: Stream, skipped: Counter[str]) -> Iterator[str]:
+    for line in raw_lines(stream, skipped):
+        if (text := decoded(line, skipped)) is not None:
+            yield text
+
+
+def read_lines(_source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[Text]:
+    return (Text(line.strip()) for line in text_lines(stream, skipped))
+
+
+def read_blocks(_source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[Text]:
+    """Lines of a block are joined by a space; a block with one bad line is skipped whole."""
+    for block in raw_blocks(stream, skipped):
+        if (text := decoded(block, skipped)) is not None:
+            yield Text(" ".join(text.split()))
+
+
+def raw_blocks(stream: Stream, skipped: Counter[str]) -> Iterator[bytes]:
+    """Blocks of lines; one over LONGEST bytes is skipped, and little more than that of it is held."""
+    for filled, lines in groupby(raw_lines(stream, skipped), key=lambda line: bool(line.strip())):
+        if not filled:
+            continue
+        block = b"".join(up_to(LONGEST, lines))
+        if next(lines, None) is None:  # noqa: B031 the rest of the group is meant
+            yield block
+        else:
+            skipped["block over 16 MiB"] += 1
+
+
+def up_to(limit: int, lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines from the beginning until they have reached `limit` bytes together."""
+    size = 0
+    for line in lines:
+        yield line
+        size += len(line)
+        if size >= limit:
+            return
+
+
+def read_wikitext(_source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[Text]:
+    """Blank lines are layout here, as in blocks, and not counted; headings are."""
+    section = 0
+    for line in raw_lines(stream, skipped):
+        text = decoded(line, skipped) if line.strip() else None
+        if text is None:
+            continue
+        section += TITLE.fullmatch(text) is not None
+        if HEADING.fullmatch(text):
+            skipped["heading"] += 1
+        else:
+            yield Text(text.strip(), section=section)
+
+
+def read_jsonl(source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[Text]:
+    names = source.columns or ("text", "pair")
+    for line in text_lines(stream, skipped):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            skipped["malformed JSON"] += 1
+            continue
+        fields = [row.get(name) for name in names] if isinstance(row, dict) else []
+        yield from checked(fields, row.get(source.label) if fields else None, skipped)
+
+
+def read_parquet(source: Source, _stream: Stream, skipped: Counter[str]) -> Iterator[Text]:
+    import polars as pl
+
+    try:
+        table = pl.scan_parquet(source.path)
+        names, label = pick_columns(source, table.collect_schema().names())
+        wanted = [*names, *([label] if label else [])]
+        count = table.select(pl.len()).collect().item()
+        for start in range(0, count, ROWS):
+            for row in table.select(wanted).slice(start, ROWS).collect().iter_rows():
+                yield from checked(row[: len(names)], row[-1] if label else None, skipped)
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"Corpus {source.name} must be a parquet file; got: {first_line(error)}. Check it.") from None
+
+
+def read_tsv(source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[Text]:
+    lines = text_lines(stream, skipped)
+    columns, label = source.columns, source.label
+    if not columns or not all(isinstance(column, int) for column in columns):
+        header = next(lines, "").split("\t")
+        columns, label = pick_columns(source, header)
+        columns, label = [header.index(name) for name in columns], None if label is None else header.index(label)
+    wanted = [int(column) for column in (*columns, *([] if label is None else [label]))]
+    for line in lines:
+        fields = line.split("\t")
+        if max(wanted) >= len(fields):
+            skipped["missing column"] += 1
+            continue
+        row = [fields[column] for column in wanted]
+        yield from checked(row[: len(columns)], None if label is None else row[-1], skipped)
+
+
+def read_conllu(source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[Text]:
+    """Sentences with their parses; a file that breaks the format is refused, as what follows could not be trusted."""
+    lines = (line.decode(errors="replace") for line in raw_lines(stream, skipped))
+    try:
+        for sentence in conllu.sentences(lines):
+            yield Text(sentence.text, notes=sentence)
+    except InputError as error:
+        raise InputError(f"{source.name}: {error}") from None
+
+
+def read_conll(source: Source, _stream: Stream, skipped: Counter[str]) -> Iterator[Text]:
+    """Documents with their mentions, from a file or a folder of files."""
+    return (Text(document.text, notes=document) for document in coref.read(Path(source.path), skipped))
+
+
+def checked(row: Sequence[Any], label: Any, skipped: Counter[str]) -> Iterator[Text]:
+    """The row's text and pair (which may be missing), or nothing with the reason counted."""
+    text, pair = (*row, None, None)[:2]
+    if not isinstance(text, str) or not isinstance(pair, str | None):
+        skipped["no text field"] += 1
+    elif reason := usable(text) or (None if pair is None else usable(pair)):
+        skipped[reason] += 1
+    else:
+        yield Text(text.strip(), None if pair is None else pair.strip(), 0, None if label is None else str(label))
+
+
+def pick_columns(source: Source, there: Sequence[str]) -> tuple[list[str], str | None]:
+    """The text columns asked for, else the first usual ones, and the label's; they must be there."""
+    label = None if source.label is None else str(source.label)
+    choices = [source.columns] if source.columns else USUAL_COLUMNS
+    for choice in choices:
+        if {*choice, *([] if label is None else [label])} <= set(there):
+            return [str(column) for column in choice], label
+    asked = [*map(str, source.columns or ()), *([] if label is None else [label])]
+    wanted = f"columns {', '.join(asked)}" if asked else "a usual text column (text, sentence, …)"
+    raise InputError(
+        f"Corpus {source.name} must have {wanted}; it has {', '.join(there)[:200]}. Name them with columns=."
+    )
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]
+
+
+READERS: dict[str, Callable[[Source, Stream, Counter[str]], Iterator[Text]]] = {
+    "blocks": read_blocks,
+    "lines": read_lines,
+    "wikitext": read_wikitext,
+    "jsonl": read_jsonl,
+    "parquet": read_parquet,
+    "tsv": read_tsv,
+    "conllu": read_conllu,
+    "conll": read_conll,
+}
