@@ -10,7 +10,7 @@ import polars as pl
 import headwise as hw
 from headwise.plots.theme import save_chart
 from headwise.results import Result
-from headwise.studies.identity_figures import two_models
+from headwise.studies.identity.figures import two_models
 
 HERE = Path(__file__).parent
 SHOWN = {

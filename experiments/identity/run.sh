@@ -42,8 +42,8 @@ for part in $PARTS; do
         mrpc "fraction-$share" --set maps=linear --set folds=4 --set solver=newton --set cross=false --set fraction=$share
       done
       ;;
-    adam) mrpc adam --set maps=linear --set solver=adam --set source=0,2,5 --set folds=1 --set sets=test,train ;;
-    mlp) mrpc mlp --set maps=mlp --set source=0,2,5 --set folds=1 --set sets=test,train ;;
+    adam) mrpc adam --set maps=linear --set solver=adam --set source=5 --set folds=1 --set sets=test,train ;;
+    mlp) mrpc mlp --set maps=mlp --set source=5 --set folds=1 --set sets=test,train ;;
     *) echo "there is no part $part" >&2; exit 2 ;;
   esac
 done

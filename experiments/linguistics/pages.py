@@ -19,7 +19,7 @@ from headwise.measures.wordmaps import word_map, words
 from headwise.plots.bipartite import lines_between
 from headwise.plots.theme import save_chart, themed
 from headwise.results import open_result
-from headwise.studies.syntax_pairs import pairs
+from headwise.studies.syntax.pairs import pairs
 from headwise.text.conllu import Sentence, sentences, words_of
 
 HERE = Path(__file__).parent

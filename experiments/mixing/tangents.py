@@ -14,7 +14,7 @@ import torch
 
 import headwise as hw
 from headwise.attributions import ORIGINS
-from headwise.studies.mixing_facts import own_and_rank
+from headwise.studies.mixing.facts import own_and_rank
 from headwise.text.corpus import open_corpus
 
 COUNTS = (2, 4, 8, 16)

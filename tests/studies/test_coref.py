@@ -15,7 +15,7 @@ from headwise.engine.plan import Plan
 from headwise.errors import InputError
 from headwise.measures import ATTENTION
 from headwise.studies.coref import ALL, Coref
-from headwise.studies.coref_mentions import READINGS, asked, noted, passage, unreached
+from headwise.studies.coref.mentions import READINGS, asked, noted, passage, unreached
 from headwise.studies.study import Reading, State, packed, plus, unpacked
 from headwise.text.coref import CorefDocument
 from headwise.text.corpus import Document, Shard, open_corpus

@@ -15,9 +15,9 @@ from headwise.engine.plan import Plan
 from headwise.errors import InputError
 from headwise.stats import Pieces
 from headwise.studies.identity import Identity
-from headwise.studies.identity_figures import two_models
-from headwise.studies.identity_table import interval
-from headwise.studies.identity_tokens import TAGS, by_frequency, by_tag, with_attribution
+from headwise.studies.identity.figures import two_models
+from headwise.studies.identity.table import interval
+from headwise.studies.identity.tokens import TAGS, by_frequency, by_tag, with_attribution
 from headwise.studies.study import Setting, State, plus
 from headwise.text.conllu import sentences
 from headwise.text.corpus import Document, Shard, open_corpus

@@ -18,9 +18,9 @@ from headwise.attributions import ORIGINS
 from headwise.errors import HeadwiseError, InputError
 from headwise.models.packaged import packaged_folder
 from headwise.studies import STUDIES
-from headwise.studies.mixing_facts import GROUPS, facts
-from headwise.studies.mixing_figures import mixing_figures
-from headwise.studies.mixing_table import mixing_table
+from headwise.studies.mixing.facts import GROUPS, facts
+from headwise.studies.mixing.figures import mixing_figures
+from headwise.studies.mixing.table import mixing_table
 from headwise.studies.study import packed, plus, unpacked
 from headwise.types import Encoding
 from references.studies_folding import TEXTS, assert_drawable, assert_same, exact, folded, setting

@@ -19,7 +19,7 @@ from headwise.stats import Pieces
 from headwise.studies.hits import Questions, best_cell, chooses, from_bits, from_bytes, to_bits, to_bytes
 from headwise.studies.study import Reading, State, packed, plus, unpacked
 from headwise.studies.syntax import DIRECTIONS, Syntax
-from headwise.studies.syntax_pairs import ALL, NO_PUNCTUATION, Pair, asked, labels, pairs
+from headwise.studies.syntax.pairs import ALL, NO_PUNCTUATION, Pair, asked, labels, pairs
 from headwise.text.conllu import Sentence
 from headwise.text.corpus import Document, Shard, open_corpus
 from headwise.types import Encoding, Layer

@@ -38,9 +38,9 @@ from headwise.probes.recovery import DISTANCES, Sentences
 from headwise.stats import Pieces, Sums
 from headwise.stats.reservoir import hashed, threshold
 from headwise.studies import STUDIES
-from headwise.studies.identity_figures import identity_figures
-from headwise.studies.identity_table import identity_table
-from headwise.studies.identity_tokens import TAGS, by_frequency, by_tag, with_attribution
+from headwise.studies.identity.figures import identity_figures
+from headwise.studies.identity.table import identity_table
+from headwise.studies.identity.tokens import TAGS, by_frequency, by_tag, with_attribution
 from headwise.studies.study import Hidden, Reading, Setting, State, Study
 from headwise.text.conllu import Sentence
 from headwise.text.tags import by_sentence, by_spacy, check_spacy, source, token_tags

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.stats import Histogram, Sums
-from headwise.studies.mixing_facts import GROUPS, POSITIONS, RANKS, REACH, SHARES
+from headwise.studies.mixing.facts import GROUPS, POSITIONS, RANKS, REACH, SHARES
 
 QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 SCHEMA = {

@@ -14,8 +14,8 @@ from headwise.plots.maps import numbered
 from headwise.plots.series import series
 from headwise.plots.strip import strip
 from headwise.plots.theme import CATEGORIES, themed
-from headwise.studies.mixing_facts import GROUPS, REACH
-from headwise.studies.mixing_table import example_tokens, mixing_table, tags_of
+from headwise.studies.mixing.facts import GROUPS, REACH
+from headwise.studies.mixing.table import example_tokens, mixing_table, tags_of
 
 WHISKERS = "Box: quartiles; whiskers: 5 % and 95 % of the tokens; orange: median."
 FEWEST = 10  # tokens of a tag that make a box

@@ -23,9 +23,9 @@ from headwise.errors import InputError
 from headwise.models.model import Model
 from headwise.models.packaged import packaged_folder
 from headwise.studies import STUDIES
-from headwise.studies.mixing_facts import Maps, example, facts
-from headwise.studies.mixing_figures import mixing_figures
-from headwise.studies.mixing_table import mixing_table
+from headwise.studies.mixing.facts import Maps, example, facts
+from headwise.studies.mixing.figures import mixing_figures
+from headwise.studies.mixing.table import mixing_table
 from headwise.studies.study import Reading, Setting, State, Study, plus
 from headwise.text.conllu import Sentence
 from headwise.text.tags import TAGSETS, Tagged, by_sentence, by_spacy, check_spacy, source, tag_file, token_tags

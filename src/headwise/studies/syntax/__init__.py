@@ -43,8 +43,8 @@ from headwise.studies.hits import (
 )
 from headwise.studies.scored import scored_rows
 from headwise.studies.study import Reading, Setting, State, Study, at
-from headwise.studies.syntax_figures import figures
-from headwise.studies.syntax_pairs import STANFORD, Asked, asked, labels
+from headwise.studies.syntax.figures import figures
+from headwise.studies.syntax.pairs import STANFORD, Asked, asked, labels
 from headwise.types import Layer
 
 DIRECTIONS = ("from-dependent", "to-dependent", "from-head")

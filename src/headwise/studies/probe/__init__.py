@@ -42,7 +42,7 @@ from headwise.probes.untrained import untrained
 from headwise.probes.vectors import word_vectors
 from headwise.stats import Pieces, Statistic, Sums
 from headwise.studies import STUDIES
-from headwise.studies.probe_figures import structural_figure, table3_figure, weights_figure
+from headwise.studies.probe.figures import structural_figure, table3_figure, weights_figure
 from headwise.studies.study import Hidden, Reading, Setting, State, Study, at
 from headwise.text.conllu import Sentence
 from headwise.types import Layer

@@ -12,7 +12,7 @@ from torch import Tensor
 from headwise.probes.identity import SETS
 from headwise.probes.recovery import READINGS
 from headwise.stats import Sums
-from headwise.studies.identity_tokens import MEASURES, TAGS
+from headwise.studies.identity.tokens import MEASURES, TAGS
 from headwise.studies.study import State
 
 SCHEMA = {

@@ -32,7 +32,7 @@ from headwise.plots.relations import best_of_each
 from headwise.plots.theme import themed
 from headwise.stats import Pieces, Sums, merge
 from headwise.studies import STUDIES
-from headwise.studies.coref_mentions import READINGS, Asked, Passage, asked, noted, passage, unreached
+from headwise.studies.coref.mentions import READINGS, Asked, Passage, asked, noted, passage, unreached
 from headwise.studies.hits import (
     Questions,
     by_document,

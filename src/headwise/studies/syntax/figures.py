@@ -10,7 +10,7 @@ import polars as pl
 from headwise.plots.relations import best_of_each, heads_by_label
 from headwise.plots.theme import themed
 from headwise.studies.study import Setting
-from headwise.studies.syntax_pairs import ALL, NO_PUNCTUATION, STANFORD
+from headwise.studies.syntax.pairs import ALL, NO_PUNCTUATION, STANFORD
 
 SHOWN = 30  # relations of the heat map, by count
 FEWEST = 20  # scored pairs of a relation that is drawn
