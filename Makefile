@@ -7,9 +7,8 @@ export HF_HUB_OFFLINE ?= 1
 .PHONY: demo test check bench clean
 
 demo: $(READY)
-	@mkdir -p out
-	$(BIN)/headwise inspect "The trophy does not fit in the suitcase because it is too big, although the man who bought it had measured both of them twice." "He was angry, and went back to the shop." --figure out/inspect.svg
-	@echo "Open out/inspect.svg in a browser: the [CLS] column of the raw map is gone from the effective one."
+	$(BIN)/headwise report --out out/demo
+	@echo "Open out/demo/report.html in a browser: its first page says what may be read from this model's attention."
 
 test: $(READY)
 	$(BIN)/python -m pytest

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headwise.models.load import load as load
     from headwise.models.model import Model as Model
     from headwise.models.trace import Trace as Trace
+    from headwise.reports import report as report
     from headwise.results import Result as Result
     from headwise.viewer import view as view
 
@@ -30,10 +31,11 @@ _HOME = {
     "load": ("headwise.models.load", "load"),
     "Result": ("headwise.results", "Result"),
     "open": ("headwise.engine.opened", "open_"),
+    "report": ("headwise.reports", "report"),
     "run": ("headwise.engine.run", "run"),
     "view": ("headwise.viewer", "view"),
 }
-__all__ = ["Model", "Result", "Trace", "load", "open", "run", "view"]
+__all__ = ["Model", "Result", "Trace", "load", "open", "report", "run", "view"]
 
 
 def __getattr__(name: str) -> Any:

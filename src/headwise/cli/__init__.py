@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from headwise.cli import inspect, list_, run, view
+from headwise.cli import inspect, list_, report, reproduce, run, view
 from headwise.errors import HeadwiseError
 
 app = typer.Typer(
@@ -16,13 +16,14 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="What is this transformer attending to, and may I believe it?\n\n"
-    'Start with: headwise inspect "The quick brown fox jumps over the lazy dog." --figure out.svg',
+    help="What is this transformer attending to, and may I believe it?\n\nStart with: headwise report --out out",
 )
+app.command("report", help=report.HELP)(report.report)
 app.command("inspect", help=inspect.HELP)(inspect.inspect)
 app.command("view", help=view.HELP)(view.view)
 app.command("run", help=run.RUN_HELP)(run.run)
 app.command("show", help=run.SHOW_HELP)(run.show)
+app.command("reproduce", help=reproduce.HELP)(reproduce.reproduce)
 app.command("list", help=list_.HELP)(list_.list_)
 
 

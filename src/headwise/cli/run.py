@@ -44,6 +44,7 @@ Kind = Annotated[
 ]
 Columns = Annotated[str | None, typer.Option(help="Columns of the text and its pair, with a comma between.")]
 Label = Annotated[str | None, typer.Option(help="Column of a text's label, for studies that compare with it.")]
+First = Annotated[int | None, typer.Option(help="Read only so many documents from the start of the corpus.")]
 Segments = Annotated[int | None, typer.Option(help="Pair consecutive paragraphs into texts of up to this many tokens.")]
 Quantity = Annotated[
     str | None, typer.Option(help="Quantities to look at, with commas between, for studies that take them.")
@@ -81,6 +82,7 @@ def run(
     columns: Columns = None,
     segments: Segments = None,
     label: Label = None,
+    first: First = None,
     quantity: Quantity = None,
     set_: Set = None,
     truncate: Truncate = False,
@@ -97,8 +99,8 @@ def run(
     from headwise.engine.run import run as run_studies
 
     results = run_studies(
-        studies, model, corpus=corpus, out=out, segments=segments, kind=kind, columns=_columns(columns),
-        label=None if label is None else _column(label), task=task, dtype=dtype,
+        studies, model, corpus=corpus, out=out, segments=segments, kind=kind, columns=columns_of(columns),
+        label=None if label is None else column_of(label), first=first, task=task, dtype=dtype,
         settings=settings_of(studies, quantity, set_ or []), engine=engine, address=address, workers=workers,
         threads=threads, shard_documents=shard, batch_tokens=batch_tokens, truncate=truncate, max_tokens=max_tokens,
         seed=seed,
@@ -129,11 +131,11 @@ def show(folder: Folder, figure: FigureName = None, save: Save = None) -> None:
     print(f"wrote {save_chart(chart, save or Path(f'{figure}.svg'))}")
 
 
-def _columns(columns: str | None) -> list[str | int] | None:
-    return None if columns is None else [_column(column) for column in columns.split(",")]
+def columns_of(columns: str | None) -> list[str | int] | None:
+    return None if columns is None else [column_of(column) for column in columns.split(",")]
 
 
-def _column(column: str) -> str | int:
+def column_of(column: str) -> str | int:
     return int(column) if column.isdigit() else column
 
 

@@ -61,7 +61,7 @@ class Folded:
 def fold(model: Model, studies: Sequence[Study], shard: Shard, plan: Plan) -> Folded:
     """Read, batch by length, run, observe."""
     counts: Counter[str] = Counter()
-    items = list(_readable(model, shard.documents, plan, counts))
+    items = list(readable(model, shard.documents, plan, counts))
     states: dict[str, State] = {study.name: {} for study in studies}
     for batch in batches(items, plan.batch_tokens):
         _observe(model, studies, batch, states, plan)
@@ -82,7 +82,7 @@ def batches(items: Sequence[Item], tokens: int) -> Iterator[list[Item]]:
         yield batch
 
 
-def _readable(model: Model, documents: Sequence[Document], plan: Plan, counts: Counter[str]) -> Iterator[Item]:
+def readable(model: Model, documents: Sequence[Document], plan: Plan, counts: Counter[str]) -> Iterator[Item]:
     """The documents that the model can read; the others are counted by reason."""
     for document in documents:
         try:

@@ -44,6 +44,7 @@ def run(
     kind: str | None = None,
     columns: Sequence[str | int] | None = None,
     label: str | int | None = None,
+    first: int | None = None,
     task: str | None = None,
     dtype: str = "float32",
     settings: Mapping[str, Mapping[str, Any]] | None = None,
@@ -60,7 +61,8 @@ def run(
 ) -> Result | dict[str, Result]:
     """Run one study, or several in one pass, and write the results; returns them (one, or by name).
 
-    `settings` are per study, e.g. {"surface": {"quantities": ("raw", "effective")}}.
+    `settings` are per study, e.g. {"surface": {"quantities": ("raw", "effective")}}. With `first`, only so many
+    documents are read.
     """
     names = [name.strip() for name in studies.split(",")] if isinstance(studies, str) else list(studies)
     if not names:
@@ -69,7 +71,7 @@ def run(
         torch.set_num_threads(threads)
     loaded = load(model, task=task, dtype=dtype) if isinstance(model, str) else model
     if not isinstance(corpus, CorpusSpec):
-        corpus = open_corpus(corpus, kind=kind, columns=columns, segments=segments, label=label)
+        corpus = open_corpus(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
     chosen = [STUDIES[name](**(settings or {}).get(name, {})) for name in names]
     for study in chosen:
         study.check(loaded)

@@ -23,7 +23,7 @@ def line_by(
     ends: tuple[float, float] | None = None,
 ) -> Any:
     """Column `value` along `x`, coloured by the ordered column `colour`; `dashed` (x → y) is for comparison."""
-    scale = alt.Scale(type="log" if logarithmic else "linear", zero=False)
+    scale = alt.Scale(type="log") if logarithmic else alt.Scale(zero=False)
     if ends is not None:
         scale = alt.Scale(domain=list(ends))
     lines = (

@@ -13,6 +13,7 @@
 
 "With a blank line inside" means: between two other lines within the first MiB. `columns` names the field of the
 text and, if there is one, that of its pair, `label` that of its label; numbers are fields of a tsv without a header.
+`first` stops after so many documents (paragraphs, where they are paired later).
 Gzip and zstandard are told by their first bytes. `-` is standard input and `hf:PATH[/CONFIG]:SPLIT` a Hugging Face
 dataset: both are first copied to a temporary file, so that they too have a fingerprint and can be read again by
 another process. `sample` is the text that the package ships.
@@ -85,13 +86,14 @@ class CorpusSpec:
     segments: int | None  # tokens of a segment; None: the documents as they are
     fingerprint: str
     label: str | int | None = None  # the column of a text's label
+    first: int | None = None  # only so many documents from the start; None: all
 
     def documents(self, skipped: Counter[str] | None = None) -> Iterator[Document]:
         """Every document in order; `skipped` counts by reason what could not be read."""
         skipped = Counter() if skipped is None else skipped
         with readable(self.name, files(Path(self.path), self.kind)[0]) as stream:
             texts = READERS[self.kind](self, stream, skipped)
-            yield from (Document(index, *rest) for index, rest in enumerate(texts))
+            yield from (Document(index, *rest) for index, rest in enumerate(islice(texts, self.first)))
 
     def verify(self) -> None:
         """Refuse a corpus that is no longer the one that was opened."""
@@ -118,6 +120,7 @@ def open_corpus(
     columns: Sequence[str | int] | None = None,
     segments: int | None = None,
     label: str | int | None = None,
+    first: int | None = None,
 ) -> CorpusSpec:
     """The corpus called `source`, looked at as far as its first document.
 
@@ -129,12 +132,14 @@ def open_corpus(
         raise InputError(
             f"A corpus must be of kind {', '.join(READERS)}; got {kind!r}. Leave it out to have it chosen."
         )
+    if first is not None and first < 1:
+        raise InputError(f"At least one document must be read, but the first {first} were asked for.")
     path, usual = located(name, columns, label)
     kind = kind or usual or text_kind(name, path)
     columns = None if columns is None else tuple(columns)
     with readable(name, files(path, kind)[0]):
         mark = fingerprint(path, kind, columns, segments, label)
-    spec = CorpusSpec(name, str(path), kind, columns, segments, mark, label)
+    spec = CorpusSpec(name, str(path), kind, columns, segments, mark, label, first)
     skipped: Counter[str] = Counter()
     if next(spec.documents(skipped), None) is None:
         raise InputError(

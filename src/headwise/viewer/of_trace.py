@@ -35,8 +35,8 @@ WITHOUT_LIMIT = 128  # tokens up to which other weights are looked for unasked: 
 class TraceLike(Protocol):
     """What a page needs of `headwise.Trace`; any object that has it can be shown."""
 
-    model_name: str
-
+    @property
+    def model_name(self) -> str: ...
     @property
     def stacks(self) -> tuple[str, ...]: ...
     def queries(self, stack: str | None = None) -> Any: ...

@@ -1,0 +1,45 @@
+"""Brunner et al. 2019, "On the Validity of Self-Attention as Explanation" (https://arxiv.org/abs/1908.04211v1)."""
+
+from __future__ import annotations
+
+from headwise.claims.brunner2020 import mixing_rows, told
+from headwise.claims.claim import Claim, Found, Item, Job, Paper, Table, graded
+from headwise.claims.data import MRPC, MRPC_GET
+
+
+def own_share(table: Table) -> Found:
+    medians = [value for value in mixing_rows(table, "own", "median") if value == value]
+    return Found(f"median {told(medians)}, layer by layer", graded([medians[-1] < medians[0]]))
+
+
+def still_first(table: Table) -> Found:
+    ranks = [value for value in mixing_rows(table, "rank", "median") if value == value]
+    words = "median rank " + ", ".join(f"{value:.0f}" for value in ranks) + ", layer by layer"
+    return Found(words, graded([ranks[0] == 1, ranks[len(ranks) // 2] == 1]))
+
+
+CLASSIFIER = "a sequence classifier fine-tuned on MRPC (experiments/finetune makes one)"
+JOB = Job(
+    "mixing", MRPC, MRPC_GET, {"quantity": "output-weighted", "texts": 0}, task="classification", model=CLASSIFIER
+)
+TAGGED = Job(
+    "mixing", MRPC, MRPC_GET, {"quantity": "output-weighted", "texts": 0, "tags": "spacy"},
+    task="classification", model=CLASSIFIER,
+)  # fmt: skip
+PAPER = Paper(
+    "brunner2019",
+    "Brunner, Liu, Pascual, Richter and Wattenhofer 2019, On the Validity of Self-Attention as Explanation",
+    "https://arxiv.org/abs/1908.04211v1",
+    (
+        Item("fig2a", "a token's share in its hidden token, weighted by the output", JOB, ("fig2a",), (
+            Claim("the token's own share falls with depth", "medians 42.6, 15.8, 7.5 % (layers 1, 5, 11)",
+                  "lower after the last layer than after the first", own_share),
+        )),
+        Item("fig2b", "the rank of the token among its contributors", JOB, ("fig2b",), (
+            Claim("the token is its own main contributor up to two thirds of the depth", "all 1 up to layer 8 of 12",
+                  "median rank 1 after the first and the middle layer", still_first),
+        )),
+        Item("fig3", "shares by part of speech", TAGGED, ("fig3", "fig5-15"), also=("fig5–15",)),
+        Item("fig4", "ranks by part of speech, last layer", TAGGED, ("fig4",)),
+    ),
+)  # fmt: skip

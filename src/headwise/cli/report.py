@@ -1,0 +1,65 @@
+"""`headwise report`: the main job in one command."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwise.cli import options, run
+
+HELP = """Run every study that applies to a model and a corpus, and write one page that answers in plain words.
+
+May attention of this model be read as an explanation? Which heads do what? Where does information mix? What is noise?
+The page needs no network; the results are beside it. The same command again goes on after a crash.
+
+  headwise report --out out
+  headwise report --model bert-base-uncased --task masked-lm --corpus wiki.txt --segments 128 --budget 10 --out out
+  headwise report --corpus en_ewt-ud-test.conllu --studies surface,syntax --out out
+"""
+Out = Annotated[Path, typer.Option(help="Folder for the page and the results.")]
+Studies = Annotated[str | None, typer.Option(help="Names with commas between; all that apply otherwise.")]
+Budget = Annotated[float | None, typer.Option(help="Minutes, about: bounds how many texts are read.")]
+Open = Annotated[bool, typer.Option("--open", help="Open it in the browser.")]
+
+
+def report(
+    out: Out = Path("out"),
+    model: options.Model = "demo",
+    task: options.Task = None,
+    corpus: run.Corpus = "sample",
+    studies: Studies = None,
+    budget: Budget = None,
+    kind: run.Kind = None,
+    columns: run.Columns = None,
+    segments: run.Segments = None,
+    label: run.Label = None,
+    first: run.First = None,
+    set_: run.Set = None,
+    truncate: run.Truncate = False,
+    max_tokens: run.MaxTokens = None,
+    engine: run.EngineName = "local",
+    address: run.Address = None,
+    workers: run.Workers = None,
+    threads: run.Threads = None,
+    seed: run.Seed = 0,
+    open_: Open = False,
+) -> None:
+    from headwise.cli.settings import settings_of
+    from headwise.reports import report as make
+    from headwise.reports.plan import UNLABELLED
+
+    names = [name.strip() for name in studies.split(",")] if studies else None
+    path = make(
+        model, corpus=corpus, out=out, studies=names, budget=budget, task=task, kind=kind,
+        columns=run.columns_of(columns), segments=segments, label=None if label is None else run.column_of(label),
+        first=first, settings=settings_of(",".join(names or UNLABELLED), None, set_ or []), truncate=truncate,
+        max_tokens=max_tokens, engine=engine, address=address, workers=workers, threads=threads, seed=seed,
+        command=" ".join(["headwise", *sys.argv[1:]]), say=lambda line: print(line, file=sys.stderr, flush=True),
+    )  # fmt: skip
+    print(f"wrote {path} ({path.stat().st_size / 2**20:.1f} MB); open it in any browser, it needs no network")
+    if open_:
+        webbrowser.open(path.resolve().as_uri())

@@ -1,0 +1,85 @@
+"""`headwise reproduce`: a paper's figures and tables by name, on any model, with a verdict for each claim."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwise.cli import options, run
+from headwise.errors import InputError
+
+HELP = """The figures and tables of a paper by their names, on any model: the paper's value, ours, and whether it holds.
+
+Papers: clark2019, brunner2019, brunner2020, kobayashi2020, yang. What cannot be run says what it takes.
+
+  headwise reproduce --list
+  headwise reproduce clark2019 --item fig2-top --data DATA --out out
+  headwise reproduce kobayashi2020 --data DATA --model bert-base-uncased --out out
+"""
+Name = Annotated[str | None, typer.Argument(help="A paper.", show_default=False)]
+ItemName = Annotated[list[str] | None, typer.Option("--item", help="An item by its name; all otherwise. Repeatable.")]
+Data = Annotated[Path | None, typer.Option(help="Folder of the data; --list says what it must hold.")]
+List = Annotated[bool, typer.Option("--list", help="Every item and what it needs.")]
+Out = Annotated[Path, typer.Option(help="Folder for results, figures and verdicts.csv.")]
+
+
+def reproduce(
+    paper: Name = None,
+    item: ItemName = None,
+    data: Data = None,
+    out: Out = Path("out"),
+    list_: List = False,
+    model: options.Model = "demo",
+    task: options.Task = None,
+    first: run.First = None,
+    set_: run.Set = None,
+    engine: run.EngineName = "local",
+    workers: run.Workers = None,
+    threads: run.Threads = None,
+) -> None:
+    if list_:
+        _print_items(paper)
+        return
+    if paper is None or data is None:
+        raise InputError("A paper and --data FOLDER must be given; `headwise reproduce --list` shows what there is.")
+    from headwise.cli.settings import settings_of
+    from headwise.engine.reproduce import chosen_items
+    from headwise.engine.reproduce import reproduce as make
+
+    studies = list(dict.fromkeys(one.job.study for one in chosen_items(paper, item or []) if one.job))
+    table = make(
+        paper, data=data, out=out, model=model, task=task, items=item or [], first=first,
+        settings=settings_of(",".join(studies), None, set_) if set_ else None, engine=engine, workers=workers,
+        threads=threads, say=lambda line: print(line, file=sys.stderr, flush=True),
+    )  # fmt: skip
+    _print(table.rows(), ["paper", "item", "claim", "paper's value", model, "verdict", "rule"])
+    print(f"wrote {out}/verdicts.csv, {out}/figures")
+
+
+def _print_items(paper: str | None) -> None:
+    from headwise.claims import PAPERS
+    from headwise.engine.reproduce import paper_of
+
+    rows = []
+    for one in [paper_of(paper)] if paper else PAPERS.values():
+        for item in one.items:
+            needs = item.command if item.job is None else ", ".join(filter(None, [item.job.get, item.job.model]))
+            rows.append(
+                (one.name, ", ".join((item.id, *item.also)), item.shows, item.job.study if item.job else "", needs)
+            )
+    _print(rows, ["paper", "item", "shows", "study", "needs"])
+
+
+def _print(rows: list[tuple[str, ...]], columns: list[str]) -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*columns, box=SIMPLE, pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console(width=None if sys.stdout.isatty() else 200).print(table)

@@ -1,0 +1,114 @@
+"""`hw.report`: run, then write the page. The same call goes on after a crash and redraws what is done.
+
+OUT/agenda.json     what is run, on how much; read again when the run is resumed
+OUT/results/STUDY/  the results, as `hw.run` writes them
+OUT/report.html     the page
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from headwise.engine.run import run
+from headwise.errors import InputError
+from headwise.models.load import load
+from headwise.models.model import Model
+from headwise.reports.page import Example, page
+from headwise.reports.plan import Agenda, agenda
+from headwise.results import Result
+from headwise.results.files import write_files
+from headwise.text.corpus import CorpusSpec, open_corpus
+from headwise.viewer.view import page_of
+
+AGENDA, RESULTS, PAGE = "agenda.json", "results", "report.html"
+EXAMPLES, EXAMPLE_TOKENS = 2, 40
+
+
+def report(
+    model: str | Model = "demo",
+    *,
+    corpus: str | Path | CorpusSpec = "sample",
+    out: str | Path,
+    studies: Sequence[str] | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    budget: float | None = None,
+    task: str | None = None,
+    kind: str | None = None,
+    columns: Sequence[str | int] | None = None,
+    segments: int | None = None,
+    label: str | int | None = None,
+    first: int | None = None,
+    truncate: bool = False,
+    max_tokens: int | None = None,
+    command: str = "",
+    say: Callable[[str], None] = lambda _: None,
+    **engine: Any,
+) -> Path:
+    """Run every study that applies, or those named, and write the report; returns the path of the page.
+
+    `budget` is in minutes and bounds how many texts are read. `engine` are further options of `hw.run`.
+    """
+    out = Path(out)
+    loaded = load(model, task=task) if isinstance(model, str) else model
+    if isinstance(corpus, CorpusSpec):
+        spec = corpus
+    else:
+        spec = open_corpus(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
+    asked = {"studies": list(studies or ()), "settings": settings or {}, "budget": budget}
+    todo = _agenda(out, asked, lambda: agenda(
+        loaded, spec, studies=studies, settings=settings, budget=budget, truncate=truncate, max_tokens=max_tokens,
+    ))  # fmt: skip
+    for name, reason in todo.left_out.items():
+        say(f"{name} is left out: {reason}")
+    if todo.documents is not None and (spec.first is None or spec.first > todo.documents):
+        spec = replace(spec, first=todo.documents)
+    say(f"running {', '.join(todo.settings)} on {spec.name}")
+    results = run(
+        list(todo.settings), loaded, corpus=spec, out=out / RESULTS, settings=todo.settings, truncate=truncate,
+        max_tokens=max_tokens, **engine,
+    )  # fmt: skip
+    results = {results.manifest["study"]: results} if isinstance(results, Result) else results
+    say("drawing the page")
+    html = page(results, todo, _examples(loaded, spec), command=command)
+    write_files(out, {PAGE: html.encode("utf-8")})
+    return out / PAGE
+
+
+def _agenda(out: Path, asked: Mapping[str, Any], decide: Callable[[], Agenda]) -> Agenda:
+    """What was decided when the report was begun, so that a resumed one reads as much; else decided now."""
+    note, asked = out / AGENDA, json.loads(json.dumps(asked, default=list))
+    if note.is_file():
+        before = json.loads(note.read_text("utf-8"))
+        if before["asked"] != asked:
+            raise InputError(
+                f"{out} holds a report with other studies, settings or budget; choose another --out, or remove it."
+            )
+        return Agenda.from_json(before["agenda"])
+    decided = decide()
+    text = json.dumps({"asked": asked, "agenda": decided.to_json()}, default=list, indent=2)
+    write_files(out, {AGENDA: text.encode("utf-8")})
+    return decided
+
+
+def _examples(model: Model, corpus: CorpusSpec) -> list[Example]:
+    """The beginnings of the first texts in the viewer."""
+    found = []
+    for document in islice(corpus.documents(), EXAMPLES):
+        title = " ".join(document.text.split()[:12]) + " …"
+        try:
+            trace = model.trace(_beginning(model, document.text), document.pair if model.is_encoder_decoder else None)
+        except InputError:
+            continue  # an encoder–decoder and a text without a pair, say: the studies have counted it as skipped
+        found.append(Example(title, page_of(trace)))
+    return found
+
+
+def _beginning(model: Model, text: str) -> str:
+    """So much of a text as has `EXAMPLE_TOKENS` tokens."""
+    spans = model.encode(text, limit=EXAMPLE_TOKENS, truncate=True).offsets
+    return text[: max(end for _, end in spans)]

@@ -1,0 +1,264 @@
+"""The report as one HTML file: answers, claims, a section a study, example texts, the method. It needs no network.
+
+Text is in the page itself; figures, tables and viewer pages are drawn by `static/report.js` from JSON when they come
+into sight. Scripts are allowed by their hash alone, and everything that comes from a model or a corpus is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import polars as pl
+
+from headwise.claims import PAPERS, Claim, Found, Item, Paper
+from headwise.reports.answers import Answer, Results, answers, summary
+from headwise.reports.plan import Agenda
+from headwise.results import Result
+from headwise.studies import STUDIES
+from headwise.viewer.build import ascii_text as text
+from headwise.viewer.build import bundle, digest, script_json
+
+MOST_ROWS = 6000  # of a table in the page; the whole is in the folder of its result
+TITLES = {
+    "surface": "Where heads look", "norms": "What the weights carry", "nullspace": "What changes nothing",
+    "distances": "Which heads do the same", "importance": "What the loss depends on",
+    "mixing": "What hidden tokens are made of", "identity": "Can the word still be told",
+    "syntax": "Heads as parsers", "coref": "Heads as antecedent finders", "probe": "Parsing from all heads",
+    "faithfulness": "Which explanations hold",
+}  # fmt: skip
+VERDICTS = {"holds": "yes", "holds in part": "part", "does not hold": "no", "not comparable": "none"}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A text of the corpus in the viewer: its first words, and the viewer's own page."""
+
+    title: str
+    html: str
+
+
+@dataclass(frozen=True)
+class Checked:
+    paper: Paper
+    item: Item
+    claim: Claim
+    found: Found
+
+
+def page(results: Results, agenda: Agenda, examples: Sequence[Example] = (), *, command: str = "") -> str:
+    """The whole report."""
+    script, style, charts = static("report.js"), static("report.css"), chart_library()
+    facts = summary(results)
+    title = f"{facts['model']} on {facts['corpus']} · headwise report"
+    return "".join(
+        [
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy(script, charts)}">\n',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
+            '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n',
+            f"<title>{text(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n",
+            *_head(facts, results, bool(examples)),
+            "<main>\n",
+            *_answers(answers(results)),
+            *_claims(checked(results)),
+            *(part for name, result in results.items() for part in _study(name, result)),
+            *_examples(examples),
+            *_method(results, agenda, command),
+            "</main>\n<noscript>Figures and tables are drawn with JavaScript, which is switched off here.</noscript>\n",
+            f"<script>{charts}</script>\n<script>{script}</script>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def checked(results: Results) -> list[Checked]:
+    """Every claim of the papers that the studies at hand can speak to, once; not where another thing was asked for."""
+    found, seen = [], set()
+    for paper in PAPERS.values():
+        for item in paper.items:
+            result = results.get(item.job.study) if item.job else None
+            if result is None or not item.job or not _as_claimed(result, item.job.settings):
+                continue
+            for claim in item.claims:
+                if (paper.name, claim.look) not in seen:  # the same claim on another corpus
+                    seen.add((paper.name, claim.look))
+                    found.append(Checked(paper, item, claim, claim.look(result.table)))
+    return found
+
+
+def _as_claimed(result: Result, settings: Mapping[str, Any]) -> bool:
+    """Whether a run asked the item's question: what is looked at is as in the item, or its default."""
+    default = STUDIES[result.manifest["study"]]().settings()
+    for key in ("quantity", "target", "offsets"):
+        if key in default and result.manifest["settings"].get(key) != json.loads(
+            json.dumps(settings.get(key, default[key]), default=list)
+        ):
+            return False
+    return True
+
+
+# --- parts ---
+
+
+def _head(facts: Mapping[str, Any], results: Results, examples: bool) -> Iterable[str]:
+    yield "<header>\n<p class='brand'>headwise report</p>\n"
+    yield f"<h1>What is <b>{text(facts['model'])}</b> attending to, and may I believe it?</h1>\n<p class='facts'>"
+    yield (
+        f"{text(facts['type'])}, layers × heads: {text(facts['stacks'])} · corpus {text(facts['corpus'])}: "
+        f"{facts['documents']:,} texts, {facts['tokens']:,} tokens · the captured numbers are the model's own to "
+        f"{facts['proof']:.1e}</p>\n"
+    )
+    links = [("answers", "Answers"), ("claims", "Claims"), *((name, TITLES.get(name, name)) for name in results)]
+    links += [("examples", "Examples")] if examples else []
+    yield "<nav aria-label='Sections'>"
+    yield "".join(f'<a href="#{name}">{text(label)}</a>' for name, label in [*links, ("method", "Method")])
+    yield '<button type="button" id="print">Print</button></nav>\n</header>\n'
+
+
+def _answers(found: Sequence[Answer]) -> Iterable[str]:
+    yield '<section id="answers">\n<h2>In short</h2>\n<div class="cards">\n'
+    for answer in found:
+        yield f"<article><h3>{text(answer.question)}</h3><p class='short'>{text(answer.short)}</p><ul>"
+        yield "".join(f'<li>{text(line)} <a href="#{study}">{study}</a></li>' for line, study in answer.because)
+        yield "</ul></article>\n"
+    yield "</div>\n</section>\n"
+
+
+def _claims(found: Sequence[Checked]) -> Iterable[str]:
+    yield (
+        '<section id="claims">\n<h2>What the papers say, and what holds here</h2>\n<p>The papers looked at other '
+        "models (mostly BERT-base), so a number need not match; the rule beside a claim decides whether it holds.</p>\n"
+        '<div class="wide"><table class="claims"><thead><tr><th>paper</th><th>claim</th><th>there</th><th>here</th>'
+        "<th>verdict</th><th>rule</th></tr></thead><tbody>\n"
+    )
+    for one in found:
+        where = f'<a href="{one.paper.link}" rel="noreferrer">{one.paper.name}</a> {text(one.item.id)}'
+        cells = (text(one.claim.says), text(one.claim.theirs), text(one.found.value))
+        yield f"<tr><td>{where}</td>" + "".join(f"<td>{cell}</td>" for cell in cells)
+        verdict = one.found.verdict
+        yield f'<td class="{VERDICTS[verdict]}">{verdict}</td><td>{text(one.claim.rule)}</td></tr>\n'
+    yield "</tbody></table></div>\n</section>\n"
+
+
+def _study(name: str, result: Result) -> Iterable[str]:
+    yield f'<section id="{name}">\n<h2>{text(TITLES.get(name, name))}</h2>\n<p class="asks">{text(_asks(name))}</p>\n'
+    for figure in result.figures:
+        spec = result.spec(figure)
+        yield f'<figure class="chart" id="{name}-{figure}" data-spec="spec-{name}-{figure}"><p>{figure}</p></figure>\n'
+        yield f'<script type="application/json" id="spec-{name}-{figure}">{script_json(finite(spec))}</script>\n'
+    shown = result.table.head(MOST_ROWS)
+    cut = f", of which the first {MOST_ROWS:,} are here" if len(result.table) > MOST_ROWS else ""
+    yield f"<details class='data'><summary>Table: {len(result.table):,} rows{cut}</summary>"
+    yield f'<div class="table" data-name="{name}" data-rows="rows-{name}"></div></details>\n'
+    yield f'<script type="application/json" id="rows-{name}">{script_json(columns_of(shown))}</script>\n</section>\n'
+
+
+def _asks(name: str) -> str:
+    about = STUDIES.entry(name).about
+    return about[0].upper() + about[1:]
+
+
+def _examples(examples: Sequence[Example]) -> Iterable[str]:
+    if not examples:
+        return
+    yield '<section id="examples">\n<h2>Examples, in the viewer</h2>\n<p>Every head and quantity of single texts.</p>\n'
+    for number, example in enumerate(examples):
+        yield (
+            f'<details class="example" data-page="page-{number}"><summary>{text(example.title)}</summary></details>\n'
+            f'<script type="application/json" id="page-{number}">{script_json(example.html)}</script>\n'
+        )
+    yield "</section>\n"
+
+
+def _method(results: Results, agenda: Agenda, command: str) -> Iterable[str]:
+    first = next(iter(results.values())).manifest
+    yield '<section id="method">\n<h2>Method</h2>\n<dl>\n'
+    told = {
+        "command": command,
+        "model": first["model"],
+        "proof": first["proof"],
+        "corpus": first["plan"]["corpus"],
+        "skipped": first["skipped"] or "nothing",
+        "budget": agenda.note,
+        "seed": first["seed"],
+        "engine": first["engine"],
+        "versions": first["versions"],
+        "made": first["time"],
+    }
+    for key, value in told.items():
+        if value not in ("", None):
+            yield f"<dt>{key}</dt><dd>{_told(value)}</dd>\n"
+    for name, result in results.items():
+        yield f"<dt>{name}</dt><dd>{_told(result.manifest['settings'])}</dd>\n"
+    for name, reason in agenda.left_out.items():
+        yield f"<dt>{name}</dt><dd>not run: {text(reason)}</dd>\n"
+    yield (
+        "</dl>\n<p>The results themselves, with checksums, are in the folder beside this page; "
+        "<code>headwise show FOLDER</code> opens them again.</p>\n</section>\n"
+    )
+
+
+def _told(value: Any) -> str:
+    """A value of the manifest in words: settings as key = value."""
+    if isinstance(value, Mapping):
+        return "; ".join(f"{text(str(key))} = {_told(one)}" for key, one in value.items() if one is not None)
+    if isinstance(value, list):
+        return ", ".join(_told(one) for one in value)
+    return text(f"{value:.3g}" if isinstance(value, float) else str(value))
+
+
+# --- data ---
+
+
+def columns_of(table: pl.DataFrame) -> dict[str, Any]:
+    """A table column by column; numbers keep six digits, and what is not finite is null."""
+    columns = {name: [_plain(value) for value in table[name].to_list()] for name in table.columns}
+    return {"names": list(columns), "columns": list(columns.values())}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+def finite(value: Any) -> Any:
+    """The same JSON with null where a number is not finite, as browsers need it."""
+    if isinstance(value, dict):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# --- what every report carries ---
+
+
+@cache
+def static(name: str) -> str:
+    return files("headwise.reports").joinpath("static", name).read_text("utf-8").strip()
+
+
+@cache
+def chart_library() -> str:
+    """Vega, Vega-Lite and vega-embed as vl-convert carries them, in ASCII."""
+    import vl_convert
+
+    return "".join(c if ord(c) < 128 else f"\\u{ord(c):04x}" for c in vl_convert.javascript_bundle())  # pyright: ignore[reportCallIssue]
+
+
+def policy(script: str, charts: str) -> str:
+    """The viewer's script is among those allowed, as a frame without an address keeps to its parent's policy.
+
+    subtle: the charts' library writes style attributes, which no hash can allow; no text from outside reaches a style.
+    """
+    scripts = " ".join(f"'{digest(one)}'" for one in (charts, script, bundle("viewer.js")))
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "frame-src 'self'; base-uri 'none'; form-action 'none'"
+    )

@@ -1,0 +1,130 @@
+"""Which studies a report runs, on how much, and why the others are left out.
+
+The corpus says what is labelled: a parse brings `syntax`, mentions bring `coref`, a label brings `faithfulness`. A
+study that does not apply to the model is left out with the reason it gives. A budget of minutes is shared out by what
+one forward pass costs here: how many texts are read, and of how many the hidden tokens are traced to their origins.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import torch
+
+from headwise.engine.fold import readable
+from headwise.engine.plan import Plan
+from headwise.errors import InputError, ModelError
+from headwise.models.model import Model
+from headwise.studies import STUDIES
+from headwise.text.corpus import CorpusSpec, Document
+
+UNLABELLED = ("surface", "norms", "nullspace", "distances", "importance", "mixing", "identity")
+LABELLED = {"conllu": "syntax", "conll": "coref"}
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "mixing": {"texts": 8},
+    "identity": {"folds": 5, "sentences": 1000},
+}
+TIMED = 6  # texts of which one pass is timed
+PASSES = 3.0  # what the shared pass with its studies costs, in forward passes (docs/benchmarks.md)
+TANGENTS = 2  # of `mixing`, by default
+TANGENT = 1.0  # the cost of one tangent of one token, in forward passes of the text
+
+
+@dataclass(frozen=True)
+class Agenda:
+    """What will be run; `left_out` has a reason for each study that is not."""
+
+    settings: Mapping[str, Mapping[str, Any]]
+    left_out: Mapping[str, str]
+    documents: int | None  # the first so many; None: all
+    note: str = ""  # how the budget was shared out
+
+    def to_json(self) -> dict[str, Any]:
+        return {"settings": dict(self.settings), "left_out": dict(self.left_out), "documents": self.documents,
+                "note": self.note}  # fmt: skip
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Agenda:
+        settings = {study: {key: _tuples(value) for key, value in chosen.items()}
+                    for study, chosen in fields["settings"].items()}  # fmt: skip
+        return cls(settings, fields["left_out"], fields["documents"], fields["note"])
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def agenda(
+    model: Model,
+    corpus: CorpusSpec,
+    *,
+    studies: Sequence[str] | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    budget: float | None = None,
+    truncate: bool = False,
+    max_tokens: int | None = None,
+) -> Agenda:
+    """What to run of a model and a corpus; `studies` are all that apply, unless they are named."""
+    wanted = list(studies) if studies else [*UNLABELLED, *_labelled(corpus)]
+    first = list(islice(corpus.documents(), TIMED))
+    if not first:
+        raise InputError(f"A report needs at least one text, but {corpus.name} has none that can be read.")
+    plan = Plan({}, {}, corpus, truncate=truncate, max_tokens=max_tokens)
+    share = _shares(model, first, budget, plan) if budget is not None else Shares()
+    chosen: dict[str, Mapping[str, Any]] = {}
+    left_out: dict[str, str] = {}
+    for name in wanted:
+        given = {**DEFAULTS.get(name, {}), **share.settings.get(name, {}), **(settings or {}).get(name, {})}
+        study = STUDIES[name](**given)
+        try:
+            study.check(model)
+        except (InputError, ModelError) as error:
+            if studies:
+                raise
+            left_out[name] = str(error)
+            continue
+        chosen[name] = given
+    if not chosen:
+        raise InputError(f"A report needs at least one study that applies to {model.name}; none does.")
+    return Agenda(chosen, left_out, share.documents, share.note)
+
+
+@dataclass(frozen=True)
+class Shares:
+    documents: int | None = None
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    note: str = ""
+
+
+def _shares(model: Model, first: Sequence[Document], minutes: float, plan: Plan) -> Shares:
+    """Half of the budget for the shared pass, a third for origins, the rest for what is learned at the end."""
+    if not minutes > 0:
+        raise InputError(f"A budget is a number of minutes above 0, but {minutes:g} was given.")
+    items = list(readable(model, first, plan, Counter()))
+    if not items:
+        raise InputError(f"A report needs texts that {model.name} can read, but none of the first {len(first)} is one.")
+    start = time.perf_counter()
+    with torch.inference_mode():
+        for item in items:
+            model.hf(**model.batch([item.text], [item.target] if item.target else []).inputs)
+    once = (time.perf_counter() - start) / len(items)
+    tokens = sum(item.length for item in items) / len(items)
+    documents = max(8, int(minutes * 60 / 2 / (PASSES * once)))
+    origins = max(1, int(minutes * 60 / 3 / (TANGENT * TANGENTS * tokens * once)))
+    learned = max(20, min(2000, int(20 * minutes * 60 / tokens)))
+    return Shares(
+        documents,
+        {"mixing": {"texts": origins}, "identity": {"folds": 5, "sentences": learned}},
+        f"Budget {minutes:g} min; a pass of one text took {1000 * once:.0f} ms, so at most {documents:,} texts are "
+        f"read, {origins:,} of them are traced to their origins, and {learned:,} serve to learn maps.",
+    )
+
+
+def _labelled(corpus: CorpusSpec) -> list[str]:
+    names = [LABELLED[corpus.kind]] if corpus.kind in LABELLED else []
+    return [*names, "faithfulness"] if corpus.label is not None else names

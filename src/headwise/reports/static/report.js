@@ -1,0 +1,97 @@
+// Draws what the page carries as data: figures when they come near, tables and viewer pages when they are opened.
+"use strict";
+(() => {
+  const data = (id) => JSON.parse(document.getElementById(id).textContent);
+  const element = (tag, fields = {}, ...inside) => {
+    const made = Object.assign(document.createElement(tag), fields);
+    made.append(...inside);
+    return made;
+  };
+  const save = (name, type, content) => {
+    const address = URL.createObjectURL(new Blob([content], { type }));
+    element("a", { href: address, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  };
+
+  // Figures: Vega-Lite, its expressions interpreted and not compiled, so that the page's policy can forbid eval.
+  const drawn = new Map();
+  function draw(figure) {
+    if (!drawn.has(figure)) {
+      const options = {
+        ast: true,
+        renderer: "svg",
+        downloadFileName: figure.id,
+        actions: { export: true, source: false, compiled: false, editor: false },
+      };
+      const place = element("div");
+      drawn.set(figure, window.vegaEmbed(place, data(figure.dataset.spec), options).then(
+        () => { figure.replaceChildren(place); figure.dataset.drawn = "yes"; },
+        (error) => { figure.replaceChildren(`This figure could not be drawn: ${error.message}`); figure.dataset.drawn = "no"; },
+      ));
+    }
+    return drawn.get(figure);
+  }
+  const figures = [...document.querySelectorAll("figure.chart")];
+  const seen = new IntersectionObserver(
+    (entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => {
+      seen.unobserve(entry.target);
+      draw(entry.target);
+    }),
+    { rootMargin: "600px" },
+  );
+  figures.forEach((figure) => seen.observe(figure));
+
+  const drawAll = () => Promise.all(figures.map(draw));
+  document.getElementById("print").addEventListener("click", async () => { await drawAll(); window.print(); });
+  window.addEventListener("beforeprint", drawAll);
+
+  // Tables: sorted by a click on a column's name, whole as CSV.
+  const shown = (value) => value === null ? "" : typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value);
+  const field = (value) => {
+    const written = value === null ? "" : String(value);
+    return /[",\r\n]/.test(written) ? `"${written.replaceAll('"', '""')}"` : written;
+  };
+  const before = (a, b) => a === b ? 0 : a === null ? 1 : b === null ? -1 : a < b ? -1 : 1;
+
+  function table(place) {
+    const { names, columns } = data(place.dataset.rows);
+    const size = columns.length ? columns[0].length : 0;
+    let order = Array.from({ length: size }, (_, row) => row);
+    let by = -1, down = false, most = 50;
+    const csv = () => [names, ...order.map((row) => columns.map((column) => column[row]))].map((row) => row.map(field).join(",")).join("\r\n") + "\r\n";
+    const more = element("button", { type: "button", onclick: () => { most = size; show(); } });
+    const download = element("button", { type: "button", textContent: "Download CSV", className: "csv",
+      onclick: () => save(`${place.dataset.name}.csv`, "text/csv;charset=utf-8", csv()) });
+    place.before(element("div", { className: "tools" }, download, more));
+
+    function sort(column) {
+      down = by === column ? !down : false;
+      by = column;
+      const values = columns[column];
+      order = Array.from({ length: size }, (_, row) => row).sort((a, b) => values[a] === null || values[b] === null
+        ? before(values[a], values[b]) : (down ? -1 : 1) * before(values[a], values[b]));
+      show();
+    }
+    function show() {
+      const header = element("tr", {}, ...names.map((name, column) => element("th",
+        { ariaSort: by === column ? (down ? "descending" : "ascending") : "none" },
+        element("button", { type: "button", textContent: name + (by === column ? (down ? " \u2193" : " \u2191") : ""), onclick: () => sort(column) }))));
+      const rows = order.slice(0, most).map((row) => element("tr", {}, ...columns.map((column) => element("td",
+        { textContent: shown(column[row]), className: typeof column[row] === "number" ? "number" : "" }))));
+      place.replaceChildren(element("table", {}, element("thead", {}, header), element("tbody", {}, ...rows)));
+      more.hidden = most >= size;
+      more.textContent = `Show all ${size.toLocaleString("en")} rows`;
+    }
+    show();
+  }
+  const once = (details, make) => details.addEventListener("toggle", () => details.open && make(), { once: true });
+  document.querySelectorAll("details.data").forEach((details) => once(details, () => table(details.querySelector(".table"))));
+
+  // Viewer pages: whole documents of their own, in a frame that may run its script and save files, and nothing else.
+  document.querySelectorAll("details.example").forEach((details) => once(details, () => {
+    const frame = element("iframe", { title: "headwise viewer", srcdoc: data(details.dataset.page) });
+    frame.setAttribute("sandbox", "allow-scripts allow-downloads");
+    details.append(frame);
+  }));
+  document.documentElement.dataset.ready = "yes";
+})();

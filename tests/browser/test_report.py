@@ -1,0 +1,75 @@
+"""The report in a real browser: figures drawn, tables sorted and saved, examples opened, no request sent."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import headwise as hw
+from browser.conftest import Opened
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., Opened]
+
+
+@pytest.fixture(scope="module")
+def html(load, tmp_path_factory: pytest.TempPathFactory) -> str:
+    studies = ["surface", "norms", "nullspace", "distances", "mixing", "identity"]
+    settings = {"mixing": {"texts": 2}, "identity": {"folds": 2}}
+    out = tmp_path_factory.mktemp("report")
+    path = hw.report(
+        load("tiny:bert"), out=out, studies=studies, settings=settings, first=12, truncate=True, max_tokens=48,
+        progress=False,
+    )  # fmt: skip
+    return path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_figure_is_drawn(theme: str, html: str, open_html: Open) -> None:
+    opened = open_html(html, theme=theme)
+    figures = opened.page.locator("figure.chart")
+    assert figures.count() > 20
+    for number in range(figures.count()):
+        figures.nth(number).scroll_into_view_if_needed()
+        opened.until(f"document.querySelectorAll('figure.chart')[{number}].dataset.drawn")
+    assert opened.page.locator('figure.chart[data-drawn="yes"] svg.marks').count() == figures.count()
+
+
+def test_a_table_sorts_and_is_saved_as_csv(html: str, open_html: Open) -> None:
+    opened = open_html(html)
+    opened.page.click("#surface details.data summary")
+    opened.page.click("#surface th button:text('entropy')")
+    column = "[...document.querySelectorAll('#surface tbody tr')].map(r => parseFloat(r.cells[14].textContent))"
+    rising = opened.page.evaluate(f"() => {column}")
+    assert rising == sorted(rising)
+    with opened.page.expect_download() as download:
+        opened.page.click("#surface .csv")
+    rows = list(csv.reader(Path(download.value.path()).read_text("utf-8").splitlines()))
+    assert rows[0][:3] == ["stack", "quantity", "layer"]
+    assert len(rows) > 4
+
+
+def test_a_figure_is_saved_by_its_menu(html: str, open_html: Open) -> None:
+    opened = open_html(html)
+    opened.page.locator("#surface-fig4").scroll_into_view_if_needed()
+    opened.until("document.getElementById('surface-fig4').dataset.drawn")
+    opened.page.click("#surface-fig4 summary")
+    with opened.page.expect_download() as download:
+        opened.page.click("#surface-fig4 a:text('SVG')")
+    assert download.value.suggested_filename == "surface-fig4.svg"
+    assert "<svg" in Path(download.value.path()).read_text("utf-8")
+
+
+def test_an_example_opens_in_the_viewer(html: str, open_html: Open) -> None:
+    opened = open_html(html)
+    opened.page.click("details.example summary >> nth=0")
+    frame = opened.page.frame_locator("details.example iframe")
+    frame.locator('#view[aria-busy="false"]').wait_for(timeout=30_000)
+
+
+def test_it_is_readable_on_a_narrow_screen(html: str, open_html: Open) -> None:
+    opened = open_html(html, width=420)
+    assert opened.page.evaluate("() => document.documentElement.scrollWidth") <= 420

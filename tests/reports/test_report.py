@@ -1,0 +1,91 @@
+"""The report of a tiny model: what is run, what is written, what is taken up again, what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import headwise as hw
+from headwise.errors import InputError
+from headwise.reports.page import chart_library, columns_of, finite
+from headwise.reports.plan import agenda
+from headwise.text.corpus import open_corpus
+
+STUDIES = ["surface", "nullspace", "mixing"]
+
+
+@pytest.fixture(scope="module")
+def made(load, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("report")
+    corpus = out / "texts.jsonl"
+    hostile = 'The cat </script><script>alert(1)</script> & "friends" <img src=x onerror=alert(2)> sat down.'
+    corpus.write_text("".join(json.dumps({"text": f"{hostile} Number {n}."}) + "\n" for n in range(4)), "utf-8")
+    return hw.report(
+        load("tiny:bert"), corpus=corpus, out=out / "out", studies=STUDIES, settings={"mixing": {"texts": 2}},
+        command="headwise report <b>", progress=False,
+    )  # fmt: skip
+
+
+def test_the_page_holds_answers_claims_every_study_and_the_method(made: Path) -> None:
+    html = made.read_text("utf-8")
+    sections = re.findall(r'<section id="([^"]+)"', html)
+    assert sections == ["answers", "claims", *STUDIES, "examples", "method"]
+    assert "May attention of this model be read as an explanation?" in html
+    assert "headwise report &lt;b&gt;" in html
+
+
+def test_nothing_from_the_corpus_becomes_markup(made: Path) -> None:
+    html = made.read_text("utf-8").replace(chart_library(), "")
+    assert "<img" not in html
+    assert "alert(1)</script>" not in html
+    assert html.count("<script>") == 2  # the charts' library and the page's own
+
+
+def test_results_stand_beside_the_page_and_a_second_call_takes_them(load, made: Path) -> None:
+    assert hw.open(made.parent / "results" / "surface").manifest["study"] == "surface"
+    before = (made.parent / "results" / "surface" / "manifest.json").stat().st_mtime_ns
+    again = hw.report(
+        load("tiny:bert"), corpus=made.parents[1] / "texts.jsonl", out=made.parent, studies=STUDIES,
+        settings={"mixing": {"texts": 2}}, progress=False,
+    )  # fmt: skip
+    assert again == made
+    assert (made.parent / "results" / "surface" / "manifest.json").stat().st_mtime_ns == before
+
+
+def test_another_report_in_the_same_folder_is_refused(load, made: Path) -> None:
+    with pytest.raises(InputError, match="another --out"):
+        hw.report(load("tiny:bert"), out=made.parent, studies=["surface"], progress=False)
+
+
+def test_studies_that_do_not_apply_are_left_out_with_their_reason(load) -> None:
+    decided = agenda(load("tiny:bert"), open_corpus("sample"))
+    assert "importance" in decided.left_out
+    assert set(decided.settings) == {"surface", "norms", "nullspace", "distances", "mixing", "identity"}
+
+
+def test_what_the_corpus_knows_is_asked_too(load, tmp_path: Path) -> None:
+    file = tmp_path / "one.conllu"
+    file.write_text("1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_\n2\tbark\tbark\tVERB\tVBP\t_\t0\troot\t_\t_\n\n")
+    assert "syntax" in agenda(load("tiny:bert"), open_corpus(file)).settings
+
+
+def test_a_budget_bounds_what_is_read_and_more_minutes_read_more(load) -> None:
+    model, corpus = load("tiny:bert"), open_corpus("sample")
+    small, large = (agenda(model, corpus, budget=minutes, truncate=True) for minutes in (0.001, 100.0))
+    assert small.documents is not None
+    assert large.documents is not None
+    assert small.documents < large.documents
+    assert small.settings["mixing"]["texts"] <= large.settings["mixing"]["texts"]
+    assert "Budget" in small.note
+    with pytest.raises(InputError, match="minutes above 0"):
+        agenda(model, corpus, budget=0.0)
+
+
+def test_tables_and_specifications_are_json_that_browsers_read() -> None:
+    table = pl.DataFrame({"name": ["a", None], "value": [float("nan"), 1 / 3]})
+    assert columns_of(table) == {"names": ["name", "value"], "columns": [["a", None], [None, 0.333333]]}
+    assert finite({"a": [1.0, float("inf")], "b": "x"}) == {"a": [1.0, None], "b": "x"}
