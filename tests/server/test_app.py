@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import polars as pl
 import pytest
@@ -20,6 +21,7 @@ from headwise.results import write_result
 from headwise.server import answer, guard
 from headwise.server import app as module
 from headwise.server.app import application
+from headwise.server.stored import MissingError, served
 
 PORT, HERE = 8123, "http://127.0.0.1:8123"
 TEXT = "the river of the city was in the north and it was old"
@@ -114,8 +116,7 @@ def test_markup_in_a_text_stays_text(client):
     told = finished(client, text="</script><script>alert(1)</script><img src=x onerror=alert(1)>")
     assert told["state"] == "done"
     page = client.get(f"/api/jobs/{told['id']}/page").text
-    assert "alert" not in re.sub(r'(?s)<script type="application/json".*?</script>|<title>.*?</title>', "", page)
-    assert "<img src=x" not in page
+    assert "<img" not in page
     assert "<script>alert" not in page
 
 
@@ -135,7 +136,6 @@ def test_markup_in_a_text_stays_text(client):
         ({"text": "a", "quantity": 7}, 400),
         ({"text": "a", "extra": 1}, 400),
         ([], 400),
-        (None, 400),
         ({"text": "a" * (answer.MOST_CHARACTERS + 1)}, 413),
         ({"text": "a", "pair": "a" * answer.MOST_CHARACTERS}, 413),
     ],
@@ -144,7 +144,9 @@ def test_a_question_that_is_not_as_it_must_be_is_refused(client, question, statu
     refused(client.post("/api/jobs", json=question), status)
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b"[" * 50_000, b'{"text": NaN', b'{"text": "\\ud800"}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"null", b"\xff\xfe", b"[" * 50_000, b'{"text": NaN', b'{"text": "\\ud800"}']
+)
 def test_a_malformed_body_is_refused(client, body):
     refused(client.post("/api/jobs", content=body, headers={"content-type": "application/json"}), 400)
 
@@ -257,7 +259,7 @@ OUTSIDE = [
     "../secret.html", "..%2fsecret.html", "%2e%2e/secret.html", "%2e%2e%2fsecret.html", "..%5csecret.html",
     "deep/../../secret.html", "deep%2f..%2f..%2fsecret.html", "//etc/passwd", "%2fetc%2fpasswd", "/etc/passwd",
     "link.html", "up/secret.html", "up/elsewhere/table.parquet", ".hidden.html", "report.html%00", "notes.txt",
-    "deep", "deep/surface/manifest.json", "", "~/x.html", "a" * 5000, "report.html/", "./report.html/../report.html",
+    "deep", "deep/surface/manifest.json", "", "~/x.html", "a" * 5000, "report.html/", "deep//surface",
 ]  # fmt: skip
 
 
@@ -275,6 +277,12 @@ def test_no_file_outside_the_folder_is_served(client, path):
 def test_no_result_outside_the_folder_is_opened(client, at):
     for path in ("/api/result", "/api/table", "/api/figure"):
         refused(client.get(path, params={"at": at, "name": "fig2"}), 404)
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_nor_where_no_client_tidies_the_path(root, path):
+    with pytest.raises(MissingError):
+        served(root, unquote(path))
 
 
 def test_two_jobs_wait_a_third_is_refused_and_one_is_cancelled(client, monkeypatch):
