@@ -60,10 +60,10 @@ def unpaired(
 ) -> Difference:
     """The two sides are different documents."""
     first, second = (resampled(side, resamples, np.random.default_rng([seed, n])) for n, side in enumerate((a, b)))
-    parts = [square_error(side) for side in (a, b)]
+    e_a, e_b = square_error(a), square_error(b)
     # Welch and Satterthwaite: (e_a + e_b)² / (e_a² / (n_a − 1) + e_b² / (n_b − 1))
-    below = sum(_share(part**2, count(side) - 1) for part, side in zip(parts, (a, b), strict=True))
-    return _with_intervals(mean(a), mean(b), second - first, sum(parts), _share(sum(parts) ** 2, below))
+    freedom = _share((e_a + e_b) ** 2, _share(e_a**2, count(a) - 1) + _share(e_b**2, count(b) - 1))
+    return _with_intervals(mean(a), mean(b), second - first, e_a + e_b, freedom)
 
 
 def count(values: Values) -> Float[ndarray, " number"]:

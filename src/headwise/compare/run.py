@@ -89,6 +89,8 @@ def compare(
         raise InputError(f"Heads are matched by {', '.join(MATCHES)}, but {match!r} was asked for.")
     if b is None and corpus_b is None:
         raise InputError("There must be two sides: name a second model or result, or a second corpus with --corpus-b.")
+    if b is None and isinstance(a, str) and (Path(a) / MANIFEST).is_file():
+        raise InputError(f"A stored result cannot be run on another corpus, but {a} is one; name a second result.")
     chosen = {"study": study, "match": match, "texts": texts, "resamples": resamples, "seed": seed}
     with claim(out):
         first = _side(a, Path(out) / "a", corpus, study, seed, options)
@@ -232,14 +234,14 @@ def _without_intervals(a: pl.DataFrame, b: pl.DataFrame, match: str) -> tuple[pl
             "(or surface, nullspace, norms) and --match position."
         )
     numbers = [name for name, kind in a.schema.items() if kind.is_float() and name in b.columns]
-    keys = [name for name, kind in a.schema.items() if kind == pl.String and name in b.columns]
-    keys = [*keys, *(name for name in ("layer", "head") if name not in keys)]
-    if a.select(keys).is_duplicated().any() or not numbers:
-        raise InputError("Without intervals, a table must have one row a head, but this one has several; use profile.")
+    keys = [name for name, kind in a.schema.items() if not kind.is_float() and name in b.columns]
+    a, b = a.drop_nulls(WHERE), b.drop_nulls(WHERE)
+    if a.select(keys).is_duplicated().any() or not numbers or a.is_empty():
+        raise InputError("Without intervals, a table must have one row a head, but this one has others; use profile.")
     extra = [key for key in keys if key not in WHERE]
-    long = [t.unpivot(numbers, index=keys, variable_name="what", value_name=side) for t, side in ((a, "a"), (b, "b"))]
-    both = long[0].join(long[1], on=[*keys, "what"], how="inner", nulls_equal=True, maintain_order="left")
-    what = pl.concat_str([*(pl.col(key) for key in extra), pl.col("what")], separator=" ") if extra else pl.col("what")
+    long = [t.unpivot(numbers, index=keys, variable_name="number", value_name=side) for t, side in ((a, "a"), (b, "b"))]
+    both = long[0].join(long[1], on=[*keys, "number"], how="inner", nulls_equal=True, maintain_order="left")
+    what = pl.concat_str([*(pl.col(key).cast(pl.String) for key in extra), "number"], separator=" ", ignore_nulls=True)
     unknown = pl.lit(None, pl.Float64)
     table = both.select(
         *WHERE, pl.col("layer").alias("matched_layer"), pl.col("name").alias("matched"), cost=unknown, kept=unknown,
