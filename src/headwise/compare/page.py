@@ -112,6 +112,8 @@ def findings(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> 
         f"chance: with 95 % confidence for all of them at once, none is an accident of which texts were read. "
         f"{chosen['documents']} documents, {'the same on both sides' if chosen['paired'] else 'not the same ones'}."
     ]
+    if not chosen["paired"]:
+        told.append(LENGTHS.format(*chosen["lengths"]))
     if not clear:
         return [*told, "So on these texts no head was seen to behave differently."]
     top = sized(table.filter("clear")).row(0, named=True)
@@ -155,8 +157,6 @@ LOOKS = "Attention weights say where a head looks, not what it takes; see the ef
 def cautions_of(chosen: Mapping[str, Any]) -> list[str]:
     """What the numbers do not say."""
     about_texts = TEXTS if chosen["intervals"] else ()
-    if chosen["intervals"] and not chosen["paired"]:
-        about_texts = (*about_texts, LENGTHS.format(*chosen["lengths"]))
     return [CLEAR, *about_texts, PLACE if chosen["match"] == "position" else ALIKE, LOOKS]
 
 
