@@ -1,5 +1,6 @@
-// Builds src/headwise/viewer/static/ from web/src: one script, one style sheet, and bundle.json, which records a hash of
-// every source, so that a test in Python can tell a stale bundle without node.
+// Builds src/headwise/viewer/static/ from web/src: a script and a style sheet for the viewer, the same for the page of
+// `headwise serve`, and bundle.json, which records a hash of every source, so that a test in Python can tell a stale
+// bundle without node.
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync, mkdirSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
@@ -27,12 +28,13 @@ function digest(paths) {
 const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
 
 const options = { bundle: true, minify: true, charset: "ascii", legalComments: "none", write: false };
-const [script, style] = await Promise.all([
-  build({ ...options, entryPoints: [join(web, "src/main.ts")], format: "iife", target: "es2022" }),
-  build({ ...options, entryPoints: [join(web, "src/style.css")] }),
-]);
-
-const files = { "viewer.js": script.outputFiles[0].text.trim(), "viewer.css": style.outputFiles[0].text.trim() };
+const ENTRIES = { "viewer.js": "main.ts", "viewer.css": "style.css", "serve.js": "serve.ts", "serve.css": "serve.css" };
+const built = async (source) => {
+  const script = source.endsWith(".ts") ? { format: "iife", target: "es2022" } : {};
+  const result = await build({ ...options, ...script, entryPoints: [join(web, "src", source)] });
+  return result.outputFiles[0].text.trim();
+};
+const files = Object.fromEntries(await Promise.all(Object.entries(ENTRIES).map(async ([name, source]) => [name, await built(source)])));
 mkdirSync(out, { recursive: true });
 for (const [name, text] of Object.entries(files)) {
   if (/<\/(script|style)|<!--/i.test(text)) throw new Error(`${name} holds text that would end its element`);

@@ -23,7 +23,7 @@ def test_the_bundle_was_built_from_these_sources() -> None:
     assert digest.hexdigest() == record["sources"], STALE
 
 
-@pytest.mark.parametrize("name", ["viewer.js", "viewer.css"])
+@pytest.mark.parametrize("name", ["viewer.js", "viewer.css", "serve.js", "serve.css"])
 def test_the_bundle_was_not_edited_by_hand(name: str) -> None:
     text = files("headwise.viewer").joinpath("static", name).read_bytes()
     assert hashlib.sha256(text).hexdigest() == record["files"][name], STALE

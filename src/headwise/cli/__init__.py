@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from headwise.cli import inspect, list_, report, reproduce, run, view
+from headwise.cli import compare, inspect, list_, report, reproduce, run, serve, view
 from headwise.errors import HeadwiseError
 
 app = typer.Typer(
@@ -24,6 +24,8 @@ app.command("view", help=view.HELP)(view.view)
 app.command("run", help=run.RUN_HELP)(run.run)
 app.command("show", help=run.SHOW_HELP)(run.show)
 app.command("reproduce", help=reproduce.HELP)(reproduce.reproduce)
+app.command("compare", help=compare.HELP)(compare.compare)
+app.command("serve", help=serve.HELP)(serve.serve)
 app.command("list", help=list_.HELP)(list_.list_)
 
 

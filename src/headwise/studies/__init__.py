@@ -9,6 +9,7 @@ STUDIES: Registry[type[Study]] = Registry(
     "study",
     (
         "headwise.studies.surface",
+        "headwise.studies.profile",
         "headwise.studies.norms",
         "headwise.studies.nullspace",
         "headwise.studies.distances",

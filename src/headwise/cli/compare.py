@@ -1,0 +1,67 @@
+"""`headwise compare`: two models, two corpora or two results, head by head."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwise.cli import options
+from headwise.cli.run import Corpus, Dtype, Kind, MaxTokens, Seed, Segments, Truncate
+
+HELP = """Differences per head: two models, a model and its fine-tuned copy, a model on two corpora, two stored results.
+
+What each head gives to special tokens, punctuation and neighbours, and its entropy, on every text; the differences
+B − A with intervals from resampled texts, heads taken at the same place or matched by what they do; figures, one page.
+
+  headwise compare demo ./my-finetuned --corpus dev.txt --out out/tuned
+  headwise compare demo --corpus news.txt --corpus-b wiki.txt --out out/corpora
+  headwise compare tiny:bert tiny:roberta --match profile --out out/families
+  headwise compare out/run1 out/run2 --out out/both
+"""
+
+A = Annotated[str, typer.Argument(help="A model, or the folder of a stored result.", show_default=False)]
+B = Annotated[str | None, typer.Argument(help="Another; none: the same model on --corpus-b.", show_default=False)]
+Out = Annotated[Path, typer.Option(help="Folder for the comparison, its page, and both runs.", show_default=False)]
+CorpusB = Annotated[str | None, typer.Option(help="The corpus of B, where it is another.")]
+StudyName = Annotated[
+    str, typer.Option("--study", help="profile; others (surface, norms, nullspace) give no intervals.")
+]
+Match = Annotated[
+    str,
+    typer.Option(help="position; attention (Jensen-Shannon of rows, needs one tokenizer); or profile (what heads do)."),
+]
+Texts = Annotated[int, typer.Option(help="Texts on which rows are compared, for --match attention.", min=1)]
+Resamples = Annotated[int, typer.Option(help="Resamples of the texts, for intervals.", min=100)]
+
+
+def compare(
+    a: A,
+    out: Out,
+    b: B = None,
+    corpus: Corpus = "sample",
+    corpus_b: CorpusB = None,
+    study: StudyName = "profile",
+    match: Match = "position",
+    texts: Texts = 48,
+    resamples: Resamples = 2000,
+    task: options.Task = None,
+    dtype: Dtype = "float32",
+    kind: Kind = None,
+    segments: Segments = None,
+    truncate: Truncate = False,
+    max_tokens: MaxTokens = None,
+    seed: Seed = 0,
+) -> None:
+    from headwise.compare.page import findings
+    from headwise.compare.run import compare as compare_sides
+
+    result = compare_sides(
+        a, b, out=out, corpus=corpus, corpus_b=corpus_b, study=study, match=match, texts=texts, resamples=resamples,
+        seed=seed, task=task, dtype=dtype, kind=kind, segments=segments, truncate=truncate, max_tokens=max_tokens,
+    )  # fmt: skip
+    first, second = result.manifest["names"]
+    for line in findings(result.table, first, second, result.manifest["settings"]):
+        print(line)
+    print(f"wrote {out}/page.html; open it in any browser, it needs no network")

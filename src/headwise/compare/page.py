@@ -1,0 +1,214 @@
+"""The figures of a comparison, and one page that says what was found, in words first; no script, no network."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import polars as pl
+
+from headwise.plots.differences import against, change_grids, matching
+from headwise.plots.theme import themed
+from headwise.viewer.build import ascii_text, digest
+
+TITLES = {
+    "to_first": "to the first token", "to_separator": "to separators", "to_punctuation": "to periods and commas",
+    "to_other": "to other tokens", "previous": "to the previous token", "current": "to itself",
+    "next": "to the next token", "entropy": "entropy (nats)",
+}  # fmt: skip
+MOST_PANELS, TOP = 9, 25
+COSTS = {"attention": "JS, nats a token", "profile": "distance of profiles"}
+
+STYLE = """
+:root { color-scheme: light dark; --bg: #f6f7f8; --panel: #fff; --ink: #1d2433; --muted: #5d6779; --line: #e2e4e8; }
+@media (prefers-color-scheme: dark) {
+  :root { --bg: #0f1217; --panel: #171b22; --ink: #e7eaef; --muted: #9aa5b5; --line: #2c333e; }
+}
+body { margin: 0 auto; max-width: 1080px; padding: 28px 24px 60px; background: var(--bg); color: var(--ink);
+  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
+h1 { font-size: 24px; line-height: 1.25; overflow-wrap: anywhere; } h2 { font-size: 18px; margin-top: 36px; }
+p, li { max-width: 84ch; } .muted { color: var(--muted); font-size: 14px; }
+img { max-width: 100%; background: #fff; border: 1px solid var(--line); border-radius: 9px; }
+figure { margin: 16px 0; } .sheet { overflow-x: auto; border: 1px solid var(--line); border-radius: 9px; }
+table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums;
+  background: var(--panel); }
+th { text-align: left; font-weight: 600; } th, td { padding: 5px 10px; border-bottom: 1px solid var(--line); }
+td.n { text-align: right; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12px; color: var(--muted); }
+@media print { body { max-width: none; background: #fff; color: #000; } figure, tr { break-inside: avoid; } }
+"""
+
+
+def titles_of(table: pl.DataFrame) -> dict[str, str]:
+    """The numbers in the table with their titles, the first few where there are many."""
+    names = table["what"].unique(maintain_order=True).to_list()[:MOST_PANELS]
+    return {str(name): TITLES.get(str(name), str(name)) for name in names}
+
+
+def figures_of(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """`changes`, `against`, and `matching` where heads were matched by what they do; of every stack."""
+    charts: dict[str, Any] = {}
+    for at, (key, part) in enumerate(table.group_by("stack", maintain_order=True)):
+        tail, where = (f"-{key[0]}", f", {key[0]}") if at else ("", "")
+        titles = titles_of(part)
+        dots = "A dot: clear of chance, all heads and numbers at once." if chosen["intervals"] else "No intervals here."
+        charts[f"changes{tail}"] = themed(
+            change_grids(part, titles),
+            f"What changes from {a} to {b}{where}",
+            f"Purple: more in {b}; orange: less. Each grid has its scale, white at zero. {dots}",
+            f"Rows and columns are the heads of {a}.",
+        )
+        charts[f"against{tail}"] = themed(
+            against(part, titles, a=a, b=b),
+            f"{a} against {b}{where}, head by head",
+            "One point a head; on the dashed line nothing changes. Bars are 95 % intervals of the difference.",
+        )
+        if chosen["match"] != "position":
+            heads = part.unique("name", maintain_order=True)
+            charts[f"matching{tail}"] = themed(
+                matching(heads, a=a, b=b, unit=COSTS[chosen["match"]]),
+                "Which layers correspond",
+                f"How many heads of each layer of {a} were matched with heads of which layer of {b}, and how alike",
+                "these are on average.",
+            )
+    return charts
+
+
+def page_of(manifest: Mapping[str, Any], table: pl.DataFrame, charts: Mapping[str, Any], a: str, b: str) -> str:
+    chosen = manifest["settings"]
+    figures = "".join(
+        f'<figure><img alt="{ascii_text(name)}" src="{_picture(chart)}"></figure>' for name, chart in charts.items()
+    )
+    policy = f"default-src 'none'; img-src data:; style-src '{digest(STYLE)}'; base-uri 'none'; form-action 'none'"
+    sentences = "".join(f"<p>{ascii_text(line)}</p>" for line in findings(table, a, b, chosen))
+    cautions = "".join(f"<li>{ascii_text(line)}</li>" for line in cautions_of(chosen))
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{ascii_text(f'{a} and {b} compared')}</title><style>{STYLE}</style></head><body>\n"
+        f"<h1>{ascii_text(a)} and {ascii_text(b)}, head by head</h1>\n{sentences}\n"
+        f"<h2>The numbers</h2>\n{_summary(table)}\n<h2>The largest differences</h2>\n"
+        '<p class="muted">Size is the difference divided by the spread of that number over the heads of both sides.</p>'
+        f"\n{_largest(table)}\n<h2>Figures</h2>\n{figures}\n<h2>How to read this</h2>\n<ul>{cautions}</ul>\n"
+        f"<h2>Method</h2>\n<pre>{_method(manifest)}</pre>\n</body></html>\n"
+    )
+
+
+def findings(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> list[str]:
+    """What was found, in words with numbers."""
+    heads = table.select("stack", "name").n_unique()
+    if not chosen["intervals"]:
+        return [
+            f"{heads} heads of {a} beside the heads at the same place in {b}. This study keeps no single documents, so "
+            "there are no intervals: small differences may be chance."
+        ]
+    clear = int(table["clear"].sum())
+    told = [
+        f"Of {len(table)} differences ({heads} heads, {table['what'].n_unique()} numbers each) {clear} are clear of "
+        f"chance: with 95 % confidence for all of them at once, none is an accident of which texts were read. "
+        f"{chosen['documents']} documents, {'the same on both sides' if chosen['paired'] else 'not the same ones'}."
+    ]
+    if not chosen["paired"]:
+        told.append(LENGTHS.format(*chosen["lengths"]))
+    if not clear:
+        return [*told, "So on these texts no head was seen to behave differently."]
+    top = sized(table.filter("clear")).row(0, named=True)
+    told.append(
+        f"The largest: {top['name']} of {a} and {top['matched']} of {b}, {TITLES.get(top['what'], top['what'])}: "
+        f"{top['a']:.3f} against {top['b']:.3f} (difference {top['change']:+.3f}, 95 % {top['low']:+.3f} to "
+        f"{top['high']:+.3f})."
+    )
+    if chosen["match"] != "position":
+        moved = table.unique(["stack", "name"]).filter(pl.col("name") != pl.col("matched"))
+        told.append(f"{len(moved)} of {heads} heads were matched with a head at another place.")
+    if chosen["match"] == "attention":
+        sure = table.unique(["stack", "name"]).filter(pl.col("kept") >= 0.95)
+        told.append(
+            f"{len(sure)} of the matches stay the same in 95 % of resamples of the texts; the others are unsure."
+        )
+    return told
+
+
+CLEAR = "Clear does not mean large: with many texts even tiny differences are clear. Look at the numbers."
+TEXTS = (
+    "Texts count as independent. Paragraphs of one article are not quite, so the intervals are a little narrow.",
+    "An interval is about which texts were read, for these very weights. Another training run of the same model would "
+    "differ as well; only comparing several runs tells how much.",
+)
+ALIKE = (
+    "Heads were matched so as to be alike, so they differ less than others would; the intervals do not account for "
+    "that choice."
+)
+LENGTHS = (
+    "The texts are not the same, nor are their lengths: {0:.0f} and {1:.0f} tokens a text. Length alone changes "
+    "entropy and shares; compare texts of one length before saying that a head behaves differently."
+)
+PLACE = (
+    "Heads are compared at the same place. Between models trained on their own the same place means nothing; use "
+    "--match attention, or profile where the tokenizers differ."
+)
+LOOKS = "Attention weights say where a head looks, not what it takes; see the effective and norm quantities."
+
+
+def cautions_of(chosen: Mapping[str, Any]) -> list[str]:
+    """What the numbers do not say."""
+    about_texts = TEXTS if chosen["intervals"] else ()
+    return [CLEAR, *about_texts, PLACE if chosen["match"] == "position" else ALIKE, LOOKS]
+
+
+def sized(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with `size`, largest first: the change in units of the number's spread over heads."""
+    each = table.unpivot(["a", "b"], index="what").group_by("what").agg(pl.col("value").std().alias("spread"))
+    with_size = table.join(each, on="what", how="left", maintain_order="left")
+    return (
+        with_size.with_columns(
+            size=pl.when(pl.col("spread") > 0).then(pl.col("change") / pl.col("spread")).otherwise(0.0)
+        )
+        .drop("spread")
+        .sort(pl.col("size").abs(), descending=True, maintain_order=True)
+    )
+
+
+def _summary(table: pl.DataFrame) -> str:
+    rows = []
+    for key, part in table.group_by("stack", "what", maintain_order=True):
+        size, clear = part["change"].abs(), f"{int(part['clear'].sum())} of {len(part)}"
+        what = TITLES.get(str(key[1]), str(key[1]))
+        rows.append([str(key[0]), what, part["a"].mean(), part["b"].mean(), size.mean(), size.max(), clear])
+    return _html_table(["stack", "number", "mean, a", "mean, b", "mean |difference|", "largest", "clear heads"], rows)
+
+
+def _largest(table: pl.DataFrame) -> str:
+    columns = ["stack", "name", "matched", "what", "a", "b", "change", "low", "high", "size", "clear"]
+    rows = [list(row) for row in sized(table).select(columns).head(TOP).rows()]
+    return _html_table(
+        ["stack", "head of a", "head of b", "number", "a", "b", "b − a", "low", "high", "size", "clear"], rows
+    )
+
+
+def _html_table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    heads = "".join(f"<th>{ascii_text(name)}</th>" for name in head)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return f'<div class="sheet"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return f"<td>{'yes' if value else 'no'}</td>"
+    if isinstance(value, float) or value is None:
+        return f'<td class="n">{ascii_text("–" if value is None else f"{value:.3f}")}</td>'
+    return f"<td>{ascii_text(str(value))}</td>"
+
+
+def _picture(chart: Any) -> str:
+    chart.save(buffer := io.StringIO(), format="svg")
+    return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue().encode()).decode("ascii")
+
+
+def _method(manifest: Mapping[str, Any]) -> str:
+    shown = {key: manifest[key] for key in ("settings", "sides", "versions", "platform", "time", "seed")}
+    return "\n".join(ascii_text(line) for line in json.dumps(shown, indent=1, default=str).split("\n"))

@@ -1,0 +1,158 @@
+"""What a visitor asks, and the viewer's page that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from headwise.attributions import PASSES
+from headwise.errors import InputError, TooLongError
+from headwise.measures import ATTENTION, MIXING
+from headwise.models.model import Model
+from headwise.models.trace import Trace
+from headwise.server.jobs import Job
+from headwise.viewer.build import html_of
+from headwise.viewer.of_trace import ORIGINS, ordered, page_of_trace
+from headwise.viewer.wording import wording
+
+QUICK = ("raw", "effective", "null", "norm", "norm-sum", "norm-residual", "norm-residual-ln", "rollout")
+SETS: Mapping[str, Sequence[str] | None] = {"quick": QUICK, "all": None}
+MOST_CHARACTERS = 20_000  # of text and pair together
+FIELDS = ("text", "pair", "model", "quantity")
+
+
+@dataclass(frozen=True)
+class Ask:
+    """`quantity` is quick, all, or one by name, which comes beside raw."""
+
+    text: str
+    model: str
+    pair: str | None = None
+    quantity: str = "quick"
+
+    @property
+    def quantities(self) -> Sequence[str] | None:
+        """The names to compute; None for all that a page spends unasked."""
+        return SETS[self.quantity] if self.quantity in SETS else tuple(dict.fromkeys(("raw", self.quantity)))
+
+
+def quantity_names() -> list[str]:
+    """Every quantity that can be asked for by name, as the viewer orders them."""
+    return ordered([*ATTENTION, *MIXING, *PASSES, *ORIGINS, "alternative"])
+
+
+def asked(body: Any, models: Sequence[str]) -> Ask:
+    """The question in a request's body, once everything in it is as it must be."""
+    if not isinstance(body, dict) or set(body) - set(FIELDS):
+        raise InputError(
+            f"A question must be an object with no other fields than {', '.join(FIELDS)}; send such a one."
+        )
+    text, pair = _text(body, "text"), _text(body, "pair") or None
+    if not text.strip():
+        raise InputError("There must be a text, but it is empty; type one.")
+    model, quantity = body.get("model", models[0]), body.get("quantity", "quick")
+    if model not in models:
+        raise InputError(f"The model must be one that the server was started with: {', '.join(models)}; choose one.")
+    if not isinstance(quantity, str) or quantity not in (*SETS, *quantity_names()):
+        raise InputError("The quantity must be quick, all, or one of `headwise list quantities`; choose one of these.")
+    return Ask(text, str(model), pair, quantity)
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    text = body.get(name)
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        raise InputError(f"The field {name!r} must be a text, but it is something else; send a string.")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can write and no text has
+        raise InputError(f"The field {name!r} must be text, but it has half a character; send whole ones.") from None
+    return text
+
+
+def page_for(job: Job, models: Mapping[str, Model], *, max_tokens: int) -> bytes:
+    """The page for a job's question; says where it is, and ends early where the job was cancelled."""
+    ask: Ask = job.ask
+    model = models[ask.model]
+    with stopping(job.check):
+        job.tell("Reading the text", 0.0)
+        _check_length(model, ask, max_tokens)
+        trace = model.trace(ask.text, ask.pair)
+        names = quantity_names() if ask.quantities is None else ask.quantities
+        page = page_of_trace(Watched(trace, job, len(names) * len(trace.stacks)), quantities=ask.quantities)
+        if not any(stack.quantities for stack in page.stacks):
+            raise InputError("; ".join(reason for _, reason in page.missing) or "This model has nothing to show here.")
+        job.tell("Writing the page", 0.95)
+        return html_of(page).encode("ascii")
+
+
+def _check_length(model: Model, ask: Ask, most: int) -> None:
+    """Before the model runs: maps grow with the square of the tokens."""
+    if not model.is_encoder_decoder:
+        model.encode(ask.text, ask.pair, limit=most)
+        return
+    model.encode(ask.text, limit=most)
+    if ask.pair is not None and (tokens := len(model.encode_target(ask.pair))) > most:
+        raise TooLongError(f"A target may have {most} tokens here, but this has {tokens}; send a shorter one.")
+
+
+@contextmanager
+def stopping(check: Callable[[], None]) -> Iterator[None]:
+    """Call `check` before every module that runs, so that a pass of many seconds can be stopped inside."""
+    handle = register_module_forward_pre_hook(lambda _module, _args: check())
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@dataclass
+class Watched:
+    """A trace that tells its job which quantity is being computed (`TraceLike`, so a page can be made of it)."""
+
+    trace: Trace
+    job: Job
+    total: int
+    told: int = 0
+
+    def __post_init__(self) -> None:
+        self.model_name, self.layers = self.trace.model_name, self.trace.layers
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        return self.trace.stacks
+
+    def queries(self, stack: str | None = None) -> Any:
+        return self.trace.queries(stack)
+
+    def keys(self, stack: str | None = None) -> Any:
+        return self.trace.keys(stack)
+
+    def attention(self, name: str = "raw", *, stack: str | None = None) -> Any:
+        self._tell(name)
+        return self.trace.attention(name, stack=stack)
+
+    def mixing(self, name: str, *, stack: str | None = None) -> Any:
+        self._tell(name)
+        return self.trace.mixing(name, stack=stack)
+
+    def origins(self, name: str) -> Any:
+        self._tell(name)
+        return self.trace.origins(name)
+
+    def nullspace(self, *, stack: str | None = None) -> Any:
+        self.job.check()
+        return self.trace.nullspace(stack=stack)
+
+    def alternative_attention(self, layer: int, head: int, *, stack: str | None = None) -> Any:
+        self.job.tell(f"Other weights of L{layer}.H{head}", 0.9)
+        return self.trace.alternative_attention(layer, head, stack=stack)
+
+    def _tell(self, name: str) -> None:
+        self.job.tell(wording(name, signed=False).label, 0.9 * min(self.told / self.total, 1.0))
+        self.told += 1

@@ -1,0 +1,164 @@
+"""Results and reports in one folder, and nothing outside it.
+
+A path from a visitor is taken apart first (no `..`, no hidden names, no absolute ones) and then followed to its end:
+what it comes to, with every symbolic link resolved, must lie inside the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from headwise.errors import InputError
+from headwise.results import Result, open_result
+from headwise.results.result import MANIFEST, STATE, TABLE, figure_file, read_manifest
+
+SERVED = {
+    ".html": "text/html; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
+    ".csv": "text/csv; charset=utf-8", ".pdf": "application/pdf",
+}  # fmt: skip
+DEPTH, MOST = 5, 500  # folders below the root, and entries that are listed
+ROWS = 1000  # of a table that are shown; the CSV has all
+FIGURE = re.compile(r"[\w.-]+")
+
+
+class MissingError(InputError):
+    """Nothing of that name inside the folder; also where it lies outside, so that one cannot tell what is there."""
+
+
+def inside(root: Path, path: str) -> Path:
+    """The file or folder that `path` names below `root`; an error for everything else."""
+    pure = PurePosixPath(path)
+    hidden = any(part.startswith((".", "/")) for part in pure.parts)
+    if path == pure.as_posix() and not hidden and not {"\\", "\0"} & set(path):
+        try:
+            found, home = (root / path).resolve(strict=True), root.resolve(strict=True)
+        except (OSError, RuntimeError, ValueError):
+            pass
+        else:
+            if found.is_relative_to(home) and (found.is_file() or found.is_dir()):
+                return found
+    raise MissingError("The folder of results has nothing of that name; choose from the list.")
+
+
+def listed(root: Path) -> dict[str, list[dict[str, Any]]]:
+    """Results (folders with a manifest) and reports (HTML pages), newest first."""
+    results, reports = [], []
+    for folder, files in _walk(root):
+        at = folder.relative_to(root).as_posix()
+        if MANIFEST in files and (facts := _listed_result(folder)) is not None:
+            results.append({"at": at, **facts})
+        reports += [_listed_report(root, folder / name) for name in files if name.endswith(".html")]
+        if len(results) + len(reports) >= MOST:
+            break
+    newest = {"key": lambda entry: entry["time"], "reverse": True}
+    return {"results": sorted(results, **newest)[:MOST], "reports": sorted(reports, **newest)[:MOST]}
+
+
+def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Folders and their files, neither hidden ones nor links."""
+    for path, folders, files in os.walk(root, followlinks=False):
+        folder = Path(path)
+        deep = len(folder.relative_to(root).parts) >= DEPTH
+        folders[:] = [] if deep else sorted(name for name in folders if not name.startswith("."))
+        yield folder, sorted(f for f in files if not f.startswith(".") and not (folder / f).is_symlink())
+
+
+def _listed_result(folder: Path) -> dict[str, Any] | None:
+    """What the list says of a result; None of a folder whose manifest is another program's."""
+    try:
+        manifest = read_manifest(folder)
+        return {"study": str(manifest["study"]), "model": str(manifest["model"]["name"]),
+                "corpus": str(manifest["plan"]["corpus"]["name"]), "time": str(manifest.get("time", ""))}  # fmt: skip
+    except (InputError, KeyError, TypeError):
+        return None
+
+
+def _listed_report(root: Path, path: Path) -> dict[str, Any]:
+    from datetime import UTC, datetime
+
+    stat = path.stat()
+    time = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(timespec="seconds")
+    return {"at": path.relative_to(root).as_posix(), "bytes": stat.st_size, "time": time}
+
+
+def opened(root: Path, at: str) -> Result:
+    """The result at a path, none of whose files leads outside."""
+    folder = inside(root, at)
+    inside(root, f"{at}/{MANIFEST}")
+    for name in (TABLE, STATE, *read_manifest(folder)["files"]):
+        inside(root, f"{at}/{name}")
+    return open_result(folder)
+
+
+def described(root: Path, at: str) -> dict[str, Any]:
+    """What was run, and the first rows of its table, for JSON."""
+    result = opened(root, at)
+    manifest, table = result.manifest, result.table
+    return {
+        "at": at,
+        "study": manifest.get("study"),
+        "model": (manifest.get("model") or {}).get("name"),
+        "corpus": ((manifest.get("plan") or {}).get("corpus") or {}).get("name"),
+        "documents": manifest.get("documents"),
+        "tokens": manifest.get("tokens"),
+        "skipped": manifest.get("skipped"),
+        "time": manifest.get("time"),
+        "figures": [name for name in result.figures if FIGURE.fullmatch(name)],
+        "columns": table.columns,
+        "rows": [[_plain(value) for value in row] for row in table.head(ROWS).rows()],
+        "total": len(table),
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int | bool) else str(value)
+
+
+def csv_of(root: Path, at: str) -> bytes:
+    """The whole table; lists, which CSV has not, as JSON."""
+    import polars as pl
+
+    table = opened(root, at).table
+    nested = [name for name, kind in table.schema.items() if kind.is_nested()]
+    written = [
+        pl.Series(name, [json.dumps(row[name], default=str) for row in table.select(name).to_dicts()])
+        for name in nested
+    ]
+    return table.with_columns(written).write_csv().encode("utf-8")
+
+
+def svg_of(root: Path, at: str, name: str) -> bytes:
+    """A figure drawn here, so that the page needs no drawing library, and from its own data only."""
+    result = opened(root, at)
+    if not FIGURE.fullmatch(name) or name not in result.figures:
+        raise MissingError("The result has no figure of that name; choose from the list.")
+    inside(root, f"{at}/{figure_file(name)}")
+    spec = result.spec(name)
+    if _has_address(spec):
+        raise InputError("A figure must carry its data, but this one points to an address; run its study again.")
+    import vl_convert
+
+    return vl_convert.vegalite_to_svg(json.dumps(spec)).encode("utf-8")
+
+
+def _has_address(spec: Any) -> bool:
+    """Whether anything but a schema in a specification would be fetched."""
+    if isinstance(spec, dict):
+        return "url" in spec or any(_has_address(value) for value in spec.values())
+    return isinstance(spec, list) and any(_has_address(value) for value in spec)
+
+
+def served(root: Path, path: str) -> tuple[Path, str]:
+    """A report, or a file beside it, and its type."""
+    found = inside(root, path)
+    if not found.is_file() or found.suffix not in SERVED:
+        raise MissingError("The folder of results has nothing of that name; choose from the list.")
+    return found, SERVED[found.suffix]

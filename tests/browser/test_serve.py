@@ -1,0 +1,198 @@
+"""The served page in a real browser, end to end: a text, a pair, an error, a cancel, stored results, both themes."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import torch
+
+pytest.importorskip("uvicorn")
+import uvicorn
+
+from browser.conftest import Opened, watch
+from headwise.results import write_result
+from headwise.server import answer
+from headwise.server.app import application
+from headwise.server.run import listening
+from headwise.viewer.build import html_of
+from viewer.samples import full_page
+
+pytestmark = pytest.mark.browser
+CHART = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "mark": "point",
+         "data": {"values": [{"a": 1, "b": 2}, {"a": 2, "b": 1}]},
+         "encoding": {axis: {"field": name, "type": "quantitative"} for axis, name in ("xa", "yb")}}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def address(load: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server in a thread, on a free port, with a result and a report in its folder."""
+    folder = tmp_path_factory.mktemp("out")
+    manifest = {"study": "<i>surface</i>", "model": {"name": "demo"}, "plan": {"corpus": {"name": "sample"}},
+                "documents": 2, "tokens": 30, "skipped": {}, "time": "2026-01-01T00:00:00+00:00"}  # fmt: skip
+    table = pl.DataFrame({"name": ["L0.H0", "L0.H1", "L0.H2"], "entropy": [1.5, 0.5, 2.5]})
+    write_result(folder / "surface", manifest, table, {"x": torch.zeros(1)}, {"fig2": CHART})
+    (folder / "page.html").write_text(html_of(full_page()), "ascii")
+    models = {name: load(name) for name in ("tiny:bert", "tiny:gpt2")}
+    with listening(0) as listener:
+        port = listener.getsockname()[1]
+        app = application(models, port=port, results=folder, max_tokens=64, max_jobs=4)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", lifespan="on"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        yield f"http://127.0.0.1:{port}"
+        server.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def visit(chromium: Any, address: str) -> Iterator[Callable[..., Opened]]:
+    """`visit(theme="dark")`: the page, open; any console error or request to elsewhere fails the test."""
+    opened: list[Opened] = []
+
+    def go(path: str = "/", *, theme: str = "light", width: int = 1280) -> Opened:
+        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+        here = Opened(context.new_page())
+        opened.append(here)
+        watch(here, address)
+        here.page.goto(address + path)
+        here.page.wait_for_selector(".serve")
+        return here
+
+    yield go
+    for each in opened:
+        each.page.context.close()
+    assert [each.trouble for each in opened if each.trouble] == []
+
+
+def asked(opened: Opened, text: str, **choices: str) -> Any:
+    """Fill in the form and send it; the frame of the answer, drawn."""
+    opened.page.fill("textarea[name=text]", text)
+    for name in ("model", "quantity"):
+        if name in choices:
+            opened.page.select_option(f"select[name={name}]", choices[name])
+    opened.page.fill("textarea[name=pair]", choices.get("pair", ""))
+    before = opened.page.get_attribute("iframe.shown", "src") if opened.page.locator("iframe.shown").count() else ""
+    opened.page.click("button[type=submit]")
+    opened.until(f"document.querySelector('iframe.shown')?.getAttribute('src') !== {before!r} "
+                 "&& document.querySelector('iframe.shown')")  # fmt: skip
+    inside = opened.page.frame_locator("iframe.shown")
+    inside.locator('#view[aria-busy="false"]').wait_for(timeout=30_000)
+    return inside
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_text_is_shown_in_the_viewer(visit: Callable[..., Opened], theme: str) -> None:
+    opened = visit(theme=theme)
+    inside = asked(opened, "the river of the city")
+    assert "the river of the city" in inside.locator("h1").inner_text()
+    inside.locator("#tab-matrix").click()
+    inside.locator("#view .heat").wait_for()
+    for frame in opened.page.frames:
+        colour = frame.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (max(map(int, re.findall(r"\d+", colour))) < 60) == (theme == "dark")
+
+
+def test_the_theme_can_be_turned_for_page_and_viewer(visit: Callable[..., Opened]) -> None:
+    opened = visit()
+    asked(opened, "the city")
+    opened.page.click('.bar [data-tool="theme"]')
+    inside = opened.page.frame_locator("iframe.shown")
+    inside.locator('html[data-theme="dark"] #view[aria-busy="false"]').wait_for(timeout=30_000)
+    assert opened.page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_pair_model_and_quantity_are_what_was_chosen(visit: Callable[..., Opened]) -> None:
+    opened = visit()
+    inside = asked(opened, "the city", pair="the river", quantity="alti")
+    assert "the city / the river" in inside.locator("h1").inner_text()
+    options = inside.locator('[data-control="quantity"] option').all_text_contents()
+    assert options[0] == "Raw attention"
+    assert "ALTI" in options
+    inside = asked(opened, "the north", model="tiny:gpt2")
+    assert "gpt2" in inside.locator(".title p").inner_text()
+
+
+def test_markup_is_shown_as_it_was_typed(visit: Callable[..., Opened]) -> None:
+    opened = visit()
+    asked(opened, "<img src=x onerror=alert(1)> </script>")
+    assert opened.page.locator("img").count() == 0
+
+
+def test_an_error_is_one_sentence_and_the_page_goes_on(visit: Callable[..., Opened]) -> None:
+    opened = visit()
+    opened.page.fill("textarea[name=text]", "city " * 100)
+    opened.page.click("button[type=submit]")
+    opened.page.wait_for_selector(".state.bad")
+    assert "64" in opened.page.inner_text(".state")
+    asked(opened, "the city")
+    assert opened.page.inner_text(".state") == ""
+
+
+def test_a_running_job_is_cancelled_while_another_waits(
+    visit: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, stopping = threading.Event(), answer.stopping
+
+    def held(check: Callable[[], None]) -> Any:
+        def slow() -> None:
+            while not hold.is_set():
+                check()
+                time.sleep(0.005)
+
+        return stopping(slow)
+
+    monkeypatch.setattr(answer, "stopping", held)
+    first, second = visit(), visit()
+    for opened in (first, second):
+        opened.page.fill("textarea[name=text]", "the river")
+        opened.page.click("button[type=submit]")
+        opened.page.wait_for_selector("progress")
+    second.until("document.querySelector('.state').textContent.includes('Waiting behind 1')")
+    first.page.click('[data-tool="cancel"]')
+    first.until("document.querySelector('.state').textContent === 'Cancelled.'")
+    hold.set()
+    second.page.frame_locator("iframe.shown").locator('#view[aria-busy="false"]').wait_for(timeout=30_000)
+    assert first.page.locator("iframe.shown").count() == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_stored_results_can_be_browsed(visit: Callable[..., Opened], theme: str) -> None:
+    opened = visit(theme=theme)
+    opened.page.click('[data-tab="stored"]')
+    opened.page.click('[data-at="surface"]')
+    opened.page.wait_for_selector("figure img")
+    assert "<i>surface</i>" in opened.page.inner_text("h2.name")
+    opened.until("document.querySelector('figure img').naturalWidth > 100")
+    opened.page.click('[data-column="entropy"]')
+    assert opened.page.locator("td:nth-child(1)").all_text_contents() == ["L0.H1", "L0.H0", "L0.H2"]
+    opened.page.click('[data-column="entropy"]')
+    assert opened.page.locator("td:nth-child(1)").first.text_content() == "L0.H2"
+    with opened.page.expect_download() as download:
+        opened.page.click("a[download]")
+    assert pl.read_csv(Path(download.value.path())).columns == ["name", "entropy"]
+    opened.page.click('[data-at="page.html"]')
+    opened.page.frame_locator("iframe.shown").locator('#view[aria-busy="false"]').wait_for(timeout=30_000)
+
+
+@pytest.mark.parametrize("width", [700, 1280])
+def test_the_page_fits_its_window(visit: Callable[..., Opened], width: int) -> None:
+    opened = visit(width=width)
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_what_is_framed_cannot_reach_the_server(visit: Callable[..., Opened]) -> None:
+    opened = visit()
+    asked(opened, "the city")
+    frame = next(frame for frame in opened.page.frames if "/page" in frame.url)
+    assert frame.evaluate("window.origin") == "null"
+    reached = frame.evaluate("fetch('/api/stored').then(() => true, () => false)")
+    assert reached is False
+    opened.trouble.clear()  # the browser says on its console that the policy forbade it

@@ -1,0 +1,322 @@
+"""Every address: what it answers, and what it refuses to whom."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import polars as pl
+import pytest
+import torch
+
+pytest.importorskip("starlette")
+from starlette.testclient import TestClient
+
+from headwise.results import write_result
+from headwise.server import answer, guard
+from headwise.server import app as module
+from headwise.server.app import application
+from headwise.server.stored import MissingError, served
+
+PORT, HERE = 8123, "http://127.0.0.1:8123"
+TEXT = "the river of the city was in the north and it was old"
+CHART = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "mark": "bar", "data": {"values": [{"a": 1}]},
+         "encoding": {"x": {"field": "a", "type": "quantitative"}}}  # fmt: skip
+
+
+def write(folder: Path, figures: dict) -> None:
+    manifest = {"study": "<b>surface</b>", "model": {"name": "demo"}, "plan": {"corpus": {"name": "sample"}},
+                "documents": 2, "tokens": 30, "skipped": {}, "time": "2026-01-01T00:00:00+00:00"}  # fmt: skip
+    table = pl.DataFrame({"name": ["L0.H0", "L0.H1"], "entropy": [1.5, float("nan")], "many": [[1, 2], [3]]})
+    write_result(folder, manifest, table, {"x": torch.zeros(1)}, figures)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    top = tmp_path_factory.mktemp("serve")
+    (top / "secret.html").write_text("secret")
+    out = top / "out"
+    write(out / "deep" / "surface", {"fig2": CHART, "leak": {**CHART, "data": {"url": "file:///etc/passwd"}}})
+    write(top / "elsewhere", {"fig2": CHART})
+    (out / "report.html").write_text("<script>1</script>a report")
+    (out / ".hidden.html").write_text("hidden")
+    (out / "notes.txt").write_text("notes")
+    (out / "link.html").symlink_to(top / "secret.html")
+    (out / "up").symlink_to(top)
+    write(out / "lent", {"fig2": CHART})
+    (out / "lent" / "table.parquet").unlink()
+    (out / "lent" / "table.parquet").symlink_to(top / "elsewhere" / "table.parquet")
+    return out
+
+
+@pytest.fixture(scope="module")
+def client(load, root) -> Iterator[TestClient]:
+    models = {"tiny:bert": load("tiny:bert"), "tiny:t5": load("tiny:t5")}
+    app = application(models, port=PORT, results=root, max_tokens=32, max_jobs=2)
+    with TestClient(app, base_url=HERE) as client:
+        yield client
+
+
+def finished(client: TestClient, **question: object) -> dict:
+    job = client.post("/api/jobs", json=question)
+    assert job.status_code == 202, job.text
+    return waited(client, job.json()["id"])
+
+
+def waited(client: TestClient, number: str) -> dict:
+    deadline = time.monotonic() + 60
+    while (told := client.get(f"/api/jobs/{number}").json())["state"] in ("waiting", "running"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return told
+
+
+def refused(response, status: int) -> str:
+    """The one sentence of a refusal."""
+    assert response.status_code == status, response.text
+    told = response.json()
+    assert set(told) == {"error"}
+    assert "\n" not in told["error"]
+    assert "Traceback" not in told["error"]
+    return told["error"]
+
+
+def header_of(page: str) -> dict:
+    found = re.search(r'id="header">(.*?)</script>', page)
+    assert found
+    return json.loads(found[1])
+
+
+def test_a_text_becomes_a_page_of_the_viewer(client):
+    told = finished(client, text=TEXT)
+    assert told["state"] == "done"
+    page = client.get(f"/api/jobs/{told['id']}/page")
+    header = header_of(page.text)
+    assert header["model"] == "tiny-bert" or "bert" in header["model"]
+    assert [q["name"] for q in header["stacks"][0]["quantities"]][:4] == ["raw", "effective", "null", "norm"]
+    policy = page.headers["content-security-policy"]
+    assert "sandbox allow-scripts allow-downloads" in policy
+    assert "default-src 'none'" in policy
+    assert "connect-src" not in policy
+
+
+def test_a_pair_a_model_and_a_quantity_can_be_chosen(client):
+    told = finished(client, text="the city", pair="the river", model="tiny:t5", quantity="value-zeroing")
+    header = header_of(client.get(f"/api/jobs/{told['id']}/page").text)
+    assert [stack["name"] for stack in header["stacks"]] == ["encoder", "decoder", "cross"]
+    assert [q["name"] for q in header["stacks"][0]["quantities"]] == ["raw", "value-zeroing"]
+
+
+def test_markup_in_a_text_stays_text(client):
+    told = finished(client, text="</script><script>alert")
+    assert told["state"] == "done", told
+    page = client.get(f"/api/jobs/{told['id']}/page").text
+    assert "<script>alert" not in page
+    assert "&lt;/script&gt;&lt;script&gt;alert" in page.replace(" ", "")  # in its title
+
+
+@pytest.mark.parametrize(
+    ("question", "status"),
+    [
+        ({}, 400),
+        ({"text": "   "}, 400),
+        ({"text": 3}, 400),
+        ({"text": ["a"]}, 400),
+        ({"text": "a", "pair": {}}, 400),
+        ({"text": "a", "model": "/etc"}, 400),
+        ({"text": "a", "model": "../../tmp"}, 400),
+        ({"text": "a", "model": ["tiny:bert"]}, 400),
+        ({"text": "a", "model": None}, 400),
+        ({"text": "a", "quantity": "nonsense"}, 400),
+        ({"text": "a", "quantity": 7}, 400),
+        ({"text": "a", "extra": 1}, 400),
+        ([], 400),
+        ({"text": "a" * (answer.MOST_CHARACTERS + 1)}, 413),
+        ({"text": "a", "pair": "a" * answer.MOST_CHARACTERS}, 413),
+    ],
+)
+def test_a_question_that_is_not_as_it_must_be_is_refused(client, question, status):
+    refused(client.post("/api/jobs", json=question), status)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"null", b"\xff\xfe", b"[" * 50_000, b'{"text": NaN', b'{"text": "\\ud800"}']
+)
+def test_a_malformed_body_is_refused(client, body):
+    refused(client.post("/api/jobs", content=body, headers={"content-type": "application/json"}), 400)
+
+
+def test_a_form_of_another_site_cannot_ask(client):
+    """A plain form, which needs no permission, cannot send this content type."""
+    body = json.dumps({"text": "a"}).encode()
+    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+        refused(client.post("/api/jobs", content=body, headers={"content-type": kind}), 415)
+
+
+def test_a_large_body_is_refused_whether_or_not_it_says_so(client):
+    size = guard.MOST_BYTES + 1
+    assert "bytes" in refused(client.post("/api/jobs", json={"text": "a" * size}), 413)
+
+    def parts() -> Iterator[bytes]:
+        for _ in range(size // 1000 + 1):
+            yield b"a" * 1000
+
+    refused(client.post("/api/jobs", content=parts(), headers={"content-type": "application/json"}), 413)
+
+
+def test_a_text_of_too_many_tokens_fails_with_the_reason(client):
+    told = finished(client, text=" ".join(["city"] * 40))
+    assert told["state"] == "failed"
+    assert "32" in told["error"]
+    assert "32" in finished(client, text="a", pair=" ".join(["city"] * 40), model="tiny:t5")["error"]
+    refused(client.get(f"/api/jobs/{told['id']}/page"), 409)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:8123", "127.0.0.1", "127.0.0.1:8124", "127.0.0.1:8123.evil.example", "[::1]", "",
+     "127.0.0.2:8123", "localhost:8123@evil.example", "0.0.0.0:8123"],
+)  # fmt: skip
+def test_another_host_is_refused(client, host):
+    for path in ("/", "/api/about", "/files/report.html"):
+        assert HERE in refused(client.get(path, headers={"host": host}), 403)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8123", "localhost:8123", "LOCALHOST:8123", "[::1]:8123"])
+def test_its_own_names_are_answered(client, host):
+    assert client.get("/api/about", headers={"host": host, "origin": f"http://{host}"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://127.0.0.1:9999", "https://127.0.0.1:8123", "http://127.0.0.1"]
+)
+def test_another_origin_is_refused(client, origin):
+    headers = {"origin": origin}
+    refused(client.post("/api/jobs", json={"text": "a"}, headers=headers), 403)
+    refused(client.get("/api/stored", headers=headers), 403)
+    refused(client.delete("/api/jobs/x", headers=headers), 403)
+
+
+def test_every_answer_carries_the_policy(client):
+    for response in (client.get("/"), client.get("/nowhere"), client.get("/api/about"), client.put("/api/jobs"),
+                     client.get("/", headers={"host": "x"})):  # fmt: skip
+        assert response.headers["content-security-policy"].startswith("default-src 'none'")
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in response.headers
+
+
+def test_unknown_addresses_methods_and_jobs_are_told_in_a_sentence(client):
+    refused(client.get("/nowhere"), 404)
+    refused(client.get("/static/../app.py"), 404)
+    refused(client.get("/static/viewer.js"), 404)
+    refused(client.put("/api/jobs"), 405)
+    refused(client.get("/api/jobs/nothing"), 404)
+    refused(client.delete("/api/jobs/nothing"), 404)
+
+
+def test_the_list_has_results_and_reports_but_nothing_hidden_or_linked(client):
+    told = client.get("/api/stored").json()
+    assert [each["at"] for each in told["results"]] == ["deep/surface", "lent"]
+    assert told["results"][0]["study"] == "<b>surface</b>"
+    assert [each["at"] for each in told["reports"]] == ["report.html"]
+
+
+def test_a_result_is_shown_with_table_and_figures(client):
+    at = {"at": "deep/surface"}
+    told = client.get("/api/result", params=at).json()
+    assert told["columns"] == ["name", "entropy", "many"]
+    assert told["rows"] == [["L0.H0", 1.5, "[1, 2]"], ["L0.H1", None, "[3]"]] or told["rows"][1][1] is None
+    assert told["figures"] == ["fig2", "leak"]
+    table = client.get("/api/table", params=at)
+    assert table.headers["content-disposition"].startswith("attachment")
+    assert pl.read_csv(table.content)["name"].to_list() == ["L0.H0", "L0.H1"]
+    figure = client.get("/api/figure", params={**at, "name": "fig2"})
+    assert figure.headers["content-type"] == "image/svg+xml"
+    assert figure.text.startswith("<svg")
+    refused(client.get("/api/figure", params={**at, "name": "../../x"}), 404)
+
+
+def test_a_figure_that_points_elsewhere_is_not_drawn(client):
+    assert "address" in refused(client.get("/api/figure", params={"at": "deep/surface", "name": "leak"}), 400)
+
+
+def test_a_report_is_served_apart(client):
+    response = client.get("/files/report.html")
+    assert "a report" in response.text
+    policy = response.headers["content-security-policy"]
+    assert policy.startswith("sandbox allow-scripts")
+    assert "connect-src" not in policy
+    assert "default-src 'none'" in policy
+
+
+OUTSIDE = [
+    "../secret.html", "..%2fsecret.html", "%2e%2e/secret.html", "%2e%2e%2fsecret.html", "..%5csecret.html",
+    "deep/../../secret.html", "deep%2f..%2f..%2fsecret.html", "//etc/passwd", "%2fetc%2fpasswd", "/etc/passwd",
+    "link.html", "up/secret.html", "up/elsewhere/table.parquet", ".hidden.html", "report.html%00", "notes.txt",
+    "deep", "deep/surface/manifest.json", "", "~/x.html", "a" * 5000, "report.html/", "deep//surface",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_no_file_outside_the_folder_is_served(client, path):
+    response = client.get(f"{HERE}/files/{path}")
+    assert "secret" not in response.text
+    refused(response, 404)
+
+
+@pytest.mark.parametrize(
+    "at",
+    ["..", "../elsewhere", "up", "up/elsewhere", "lent", "/", "", ".", "deep/../deep/surface", "report.html", "\0"],
+)
+def test_no_result_outside_the_folder_is_opened(client, at):
+    for path in ("/api/result", "/api/table", "/api/figure"):
+        refused(client.get(path, params={"at": at, "name": "fig2"}), 404)
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_nor_where_no_client_tidies_the_path(root, path):
+    with pytest.raises(MissingError):
+        served(root, unquote(path))
+
+
+def test_two_jobs_wait_a_third_is_refused_and_one_is_cancelled(client, monkeypatch):
+    """The model is held at its first module until the test lets it go on."""
+    hold, inside = threading.Event(), threading.Event()
+    stopping = answer.stopping
+
+    def held(check):
+        def slow() -> None:
+            inside.set()
+            while not hold.is_set():
+                check()
+                time.sleep(0.002)
+
+        return stopping(slow)
+
+    monkeypatch.setattr(answer, "stopping", held)
+    first, second = (client.post("/api/jobs", json={"text": TEXT}).json() for _ in range(2))
+    assert "At most 2 jobs" in refused(client.post("/api/jobs", json={"text": TEXT}), 429)
+    assert inside.wait(30)
+    assert client.get(f"/api/jobs/{second['id']}").json()["ahead"] == 1
+    client.delete(f"/api/jobs/{first['id']}")
+    assert waited(client, first["id"])["state"] == "cancelled"
+    hold.set()
+    assert waited(client, second["id"])["state"] == "done"
+    assert finished(client, text=TEXT)["state"] == "done"
+
+
+def test_a_defect_is_told_without_its_details(load, root, monkeypatch):
+    app = application({"tiny:bert": load("tiny:bert")}, port=PORT, results=root, max_tokens=24, max_jobs=2)
+
+    def broken(_root: Path) -> None:
+        raise ZeroDivisionError("inner detail")
+
+    monkeypatch.setattr(module.stored, "listed", broken)
+    with TestClient(app, base_url=HERE, raise_server_exceptions=False) as client:
+        assert "inner detail" not in refused(client.get("/api/stored"), 500)
