@@ -176,8 +176,9 @@ def _adam(progress: Progress, gradients: Mapping[str, Tensor], step: int, rate: 
     tensors, averages, squares = (
         [group[name] for name in gradients] for group in (progress.parameters, progress.averages, progress.squares)
     )
+    # subtle: torch's fused step goes through memory as it lies, and a gradient may lie there transposed
     torch._fused_adam_(
-        tensors, list(gradients.values()), averages, squares, [], [torch.tensor(step + 1.0) for _ in tensors],
+        tensors, [gradient.contiguous() for gradient in gradients.values()], averages, squares, [], [torch.tensor(step + 1.0) for _ in tensors],
         lr=rate, beta1=0.9, beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
     )  # fmt: skip
 

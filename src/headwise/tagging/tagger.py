@@ -30,6 +30,7 @@ from torch.nn.functional import embedding_bag, layer_norm
 from headwise.errors import InputError
 from headwise.tagging.features import PAD, Padded
 
+QUICKER = 4.0  # the scores of offsets must grow to some 5 nats, which Adam's steps would be long about
 HIDDEN_SCORE = -1e4  # of a padding key: its weight is exactly 0, its logarithm still a number
 Parameters = Mapping[str, Float[Tensor, "member ..."]]
 Attention = Float[Tensor, "member batch layer head query key"]
@@ -98,7 +99,7 @@ def _one(shape: Shape, seed: int, attends: bool) -> dict[str, Tensor]:
         at = f"{layer}."
         if attends:
             found[at + "qk"] = torch.cat([matrix(d, d), matrix(d, d)], dim=1)
-            found[at + "near"] = 2 * torch.randn(shape.heads, 2 * shape.near + 1, generator=generator)
+            found[at + "near"] = torch.randn(shape.heads, 2 * shape.near + 1, generator=generator) / 2
         found |= {at + "v": matrix(d, d), at + "v_b": torch.zeros(d), at + "o": matrix(d, d), at + "o_b": torch.zeros(d)}
         found |= {at + "1": matrix(d, h), at + "1_b": torch.zeros(h), at + "2": matrix(h, d), at + "2_b": torch.zeros(d)}
     return found | {"tag": matrix(d, shape.tags), "tag_b": torch.zeros(shape.tags)}
@@ -165,7 +166,7 @@ def _log_attention(
 ) -> Float[Tensor, "member batch head query key"]:
     both = (z.flatten(1, 2) @ part["qk"]).unflatten(1, z.shape[1:3])
     query, key = (_split(side, shape.heads) for side in both.chunk(2, dim=-1))
-    near = part["near"] @ offsets(mask.shape[1], shape.near)
+    near = QUICKER * part["near"] @ offsets(mask.shape[1], shape.near)
     scores = (query / math.sqrt(shape.d_head)) @ key.mT + near.unflatten(-1, (mask.shape[1], -1))[:, None]
     return scores.masked_fill(~mask[:, None, None, :], HIDDEN_SCORE).log_softmax(-1)
 
