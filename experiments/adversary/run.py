@@ -1,4 +1,4 @@
-"""Adversarial attention on CoNLL-2000: base taggers, adversaries over a λ grid, controls, probes; every stage resumable.
+"""Adversarial attention on CoNLL-2000: base taggers, adversaries over a λ grid, probes; every stage is resumable.
 
     python experiments/adversary/run.py --data ../shared/data --out out/adversary base adversaries probes facts
 
@@ -11,20 +11,18 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import torch
 from torch import Tensor
 
 from headwise.models.glove import glove
-from headwise.results import provenance
-from headwise.results.files import digest_of, write_files
-from headwise.results.result import json_bytes, parquet_bytes
+from headwise.results.files import write_files
+from headwise.results.result import json_bytes
 from headwise.tagging.adversary import (
     Objective,
     adversary_loss,
@@ -44,7 +42,7 @@ from headwise.tagging.frozen import FORMS, Stored, guided, probe, probe_loss
 from headwise.tagging.tagger import Attention, Shape, initial, tagged
 
 STAGES = ("base", "adversaries", "probes", "facts")
-LAMBDAS = (0.0, 0.01, 0.03, 0.1, 0.2, 0.5, 1.0, 3.0)
+LAMBDAS = (0.0, 0.003, 0.01, 0.02, 0.05, 0.2, 3.0)
 GUIDES = ("base", "adversary λ=0.2", "adversary λ=3", "uniform", "random", "permuted base")
 
 
@@ -61,11 +59,11 @@ class Plan:
     d_feature: int = 32
     dropout: float = 0.1
     batch: int = 8
-    rate: float = 3e-3
-    base_epochs: int = 6
-    adversary_epochs: int = 4
+    rate: float = 4e-3
+    base_epochs: int = 5
+    adversary_epochs: int = 3
     probe_epochs: int = 3
-    sentences: int = 0  # of training; 0 for all
+    probe_sentences: int = 2700  # probes are trained on about so many; 0 for all
 
 
 @dataclass(frozen=True)
@@ -80,8 +78,6 @@ class Experiment:
     def parts(self) -> dict[str, list[Padded]]:
         """Batches to train on, to validate on and to test on."""
         train_part, validation = split(read_conll(self.data / "conll2000" / "train.txt"))
-        if self.plan.sentences:
-            train_part = train_part[: self.plan.sentences]
         return {
             "train": self.words.batches(train_part, size=self.plan.batch, longest=self.shape.longest),
             "validation": self.words.batches(validation, size=64, longest=self.shape.longest),
@@ -108,9 +104,19 @@ class Experiment:
     def scheme(self) -> Scheme:
         return Scheme.of(self.words.tags)
 
+    @cached_property
+    def few(self) -> list[Padded]:
+        """Every so many batches of training, so that lengths are as in the whole."""
+        step = max(1, round(len(self.parts["train"]) * self.plan.batch / (self.plan.probe_sentences or 10**9)))
+        return self.parts["train"][::step]
+
     @property
-    def facts(self) -> dict[str, Any]:
-        return json.loads(json.dumps({"plan": asdict(self.plan), "shape": asdict(self.shape)}))
+    def guides(self) -> tuple[str, ...]:
+        return GUIDES
+
+    @property
+    def told(self) -> dict[str, Any]:
+        return json.loads(json.dumps({**asdict(self.plan), "shape": asdict(self.shape)}))
 
     def training(self, epochs: int) -> Training:
         return Training(epochs=epochs, patience=2, rate=self.plan.rate, warmup=100)
@@ -118,22 +124,58 @@ class Experiment:
     def members(self, name: str) -> dict[str, Tensor]:
         return Progress.read(self.out / name).best
 
-    def train(self, name: str, parameters: Mapping[str, Tensor], loss: Any, score: Any, epochs: int) -> None:
+    def train(
+        self, name: str, parameters: Mapping[str, Tensor], loss: Any, score: Any, epochs: int, *,
+        batches: Sequence[Padded] | None = None, **told: Any,
+    ) -> None:  # fmt: skip
+        """Train, or go on; `told` is what this training depends on beside the plan's data and shape."""
+        plan = {name: getattr(self.plan, name) for name in ("seeds", "pos", "seldom", "batch", "rate")}
+        facts = json.loads(json.dumps({**plan, "shape": asdict(self.shape), **told}))
         start, cpu = time.time(), time.process_time()
 
         def report(line: str) -> None:
-            print(f"{name}: {line} ({time.time() - start:.0f} s, {time.process_time() - cpu:.0f} s of one core)", flush=True)
+            print(
+                f"{name}: {line} ({time.time() - start:.0f} s, {time.process_time() - cpu:.0f} s of one core)",
+                flush=True,
+            )
 
         train(
-            parameters, self.parts["train"], loss, score, self.training(epochs), folder=self.out / name,
-            facts=self.facts, report=report,
+            parameters, batches or self.parts["train"], loss, score, self.training(epochs), folder=self.out / name,
+            facts=facts, report=report,
         )  # fmt: skip
-        spent = {"seconds": time.time() - start, "cpu_seconds": time.process_time() - cpu, "threads": torch.get_num_threads()}
+        spent = {
+            "seconds": time.time() - start,
+            "cpu_seconds": time.process_time() - cpu,
+            "threads": torch.get_num_threads(),
+        }
         old = self.out / name / "seconds.json"
         if old.is_file():
             before = json.loads(old.read_bytes())
             spent |= {key: spent[key] + before[key] for key in ("seconds", "cpu_seconds")}
         write_files(self.out / name, {"seconds.json": json_bytes(spent)})
+
+    def probe_name(self, form: str, guide: str) -> str:
+        return f"probe-{form}-{guide.replace(' ', '-').replace('λ=', '')}"
+
+    def attention_of(self, guide: str) -> Callable[[Padded], Attention]:
+        """What guides: attention of trained members in evaluation mode, or by rule."""
+        count, shape = len(self.plan.seeds), self.shape
+        if guide == "uniform":
+            return lambda batch: uniform(batch.mask, shape, count)
+        if guide == "random":
+            return lambda batch: random_attention(batch.mask, shape, count, seeded(7, int(batch.numbers[0])))
+        if guide.startswith("adversary"):
+            at = check_lambdas(self.plan.lambdas).index(float(guide.partition("=")[2]))
+            members = {
+                name: value[at * count : (at + 1) * count] for name, value in self.members("adversaries").items()
+            }
+        else:
+            members = self.members("base")
+        if guide == "permuted base":
+            return lambda batch: permuted(
+                tagged(members, batch, shape).alpha, batch.mask, seeded(8, int(batch.numbers[0]))
+            )
+        return lambda batch: tagged(members, batch, shape).alpha
 
 
 def base(run: Experiment) -> None:
@@ -148,54 +190,34 @@ def adversaries(run: Experiment) -> None:
     which = torch.arange(len(seeds)).repeat(len(lambdas))
     weights = torch.tensor(lambdas).repeat_interleave(len(seeds))
     objective, based = Objective(run.plan.distance, run.plan.divergence), run.members("base")
-    fresh = initial(run.shape, [1000 + seed for _ in lambdas for seed in seeds])
-    score = adversary_score(run.shape, based, which, weights, objective, run.parts["validation"])
-    loss = adversary_loss(run.shape, based, which, weights, objective)
-    run.train("adversaries", fresh, loss, score, run.plan.adversary_epochs)
+    shape = replace(run.shape, dropout=0.0)  # attention is then the same in training and after it
+    fresh = initial(shape, [1000 + seed for _ in lambdas for seed in seeds])
+    score = adversary_score(shape, based, which, weights, objective, run.parts["validation"])
+    loss = adversary_loss(shape, based, which, weights, objective)
+    run.train(
+        "adversaries", fresh, loss, score, run.plan.adversary_epochs, lambdas=lambdas, objective=asdict(objective)
+    )
 
 
 def probes(run: Experiment) -> None:
     """Fresh models under stored attention, both forms, five seeds of each guide."""
     for guide in GUIDES:
-        missing = [form for form in FORMS if not (run.out / probe_name(form, guide) / "seconds.json").is_file()]
+        missing = [form for form in FORMS if not (run.out / run.probe_name(form, guide) / "seconds.json").is_file()]
         if not missing:
             continue
-        stored = Stored.of(attention_of(run, guide), run.parts["train"] + run.parts["validation"])
-        sealed = stored.digest()
+        learned, held = (Stored.of(run.attention_of(guide), batches) for batches in (run.few, run.parts["validation"]))
+        sealed = learned.digest()
         for form in missing:
-            run.train(
-                probe_name(form, guide), probe(run.shape, [2000 + seed for seed in run.plan.seeds], form),
-                probe_loss(run.shape, stored, form), probe_score(run, stored, form), run.plan.probe_epochs,
-            )  # fmt: skip
-        assert stored.digest() == sealed, "stored attention has changed"
-
-
-def probe_name(form: str, guide: str) -> str:
-    return f"probe-{form}-{guide.replace(' ', '-').replace('λ=', '')}"
+            fresh = probe(run.shape, [2000 + seed for seed in run.plan.seeds], form)
+            loss, score = probe_loss(run.shape, learned, form), probe_score(run, held, form)
+            name, epochs = run.probe_name(form, guide), run.plan.probe_epochs
+            run.train(name, fresh, loss, score, epochs, batches=run.few, guide=guide, form=form)
+        assert learned.digest() == sealed, "stored attention has changed"
 
 
 def probe_score(run: Experiment, stored: Stored, form: str) -> Any:
     tag = lambda p, batch: guided(p, batch, run.shape, stored(batch), form)  # noqa: E731
     return f1_score(tag, run.parts["validation"], run.scheme)
-
-
-def attention_of(run: Experiment, guide: str) -> Callable[[Padded], Attention]:
-    """What guides: attention of trained members in evaluation mode, or by rule."""
-    count = len(run.plan.seeds)
-    if guide == "uniform":
-        return lambda batch: uniform(batch.mask, run.shape, count)
-    if guide == "random":
-        return lambda batch: random_attention(batch.mask, run.shape, count, seeded(7, *batch.numbers[:1].tolist()))
-    if guide.startswith("adversary"):
-        at = check_lambdas(run.plan.lambdas).index(float(guide.partition("=")[2]))
-        members = {name: value[at * count : (at + 1) * count] for name, value in run.members("adversaries").items()}
-    else:
-        members = run.members("base")
-    if guide == "permuted base":
-        return lambda batch: permuted(
-            tagged(members, batch, run.shape).alpha, batch.mask, seeded(8, *batch.numbers[:1].tolist())
-        )
-    return lambda batch: tagged(members, batch, run.shape).alpha
 
 
 def main() -> None:
@@ -205,10 +227,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/adversary"))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--pos", action="store_true", help="let the tagger read the part-of-speech column")
-    parser.add_argument("--sentences", type=int, default=0, help="train on the first so many sentences only")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    run = Experiment(Plan(pos=options.pos, sentences=options.sentences), options.data, options.out)
+    run = Experiment(Plan(pos=options.pos), options.data, options.out)
     stages = {"base": base, "adversaries": adversaries, "probes": probes}
     for stage in options.stages:
         if stage == "facts":

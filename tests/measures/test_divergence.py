@@ -1,4 +1,4 @@
-"""Divergences against scipy and by hand; bounds, symmetry, hidden entries; per-instance adversaries that keep their word."""
+"""Divergences against scipy and by hand; bounds, symmetry, hidden entries; per-instance adversaries keep to ε."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def rows(seed: int, *, keys: int = 7, sharp: float = 4.0) -> torch.Tensor:
 def test_equal_to_scipy(one: int, two: int) -> None:
     p, q = rows(one), rows(two)
     np.testing.assert_allclose(divergence.kl(p, q), entropy(p.exp(), q.exp(), axis=-1), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(divergence.js(p, q), jensenshannon(p.exp(), q.exp(), axis=-1) ** 2, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        divergence.js(p, q), jensenshannon(p.exp(), q.exp(), axis=-1) ** 2, rtol=1e-9, atol=1e-12
+    )
     np.testing.assert_allclose(divergence.tvd(p, q), (p.exp() - q.exp()).clamp(min=0).sum(-1), rtol=1e-9, atol=1e-12)
 
 

@@ -1,4 +1,4 @@
-"""The tagger word by word in float64, one member and one unpadded sentence at a time; and a chunking task made up here."""
+"""The tagger word by word in float64, one member and one unpadded sentence at a time; and a made-up chunking task."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def tagged(member: dict[str, Tensor], vectors: Tensor, rows: list[list[int]], he
             for head in range(heads):
                 part = slice(head * size, (head + 1) * size)
                 scores = [
-                    query[i][part] @ key[j][part] / np.sqrt(size) + 4 * w["near"][head, np.clip(j - i, -near, near) + near]
+                    query[i][part] @ key[j][part] / np.sqrt(size)
+                    + 4 * w["near"][head, np.clip(j - i, -near, near) + near]
                     for j in range(n)
                 ]
                 weights = np.exp(scores) / np.exp(scores).sum()

@@ -102,9 +102,9 @@ def test_unknown_tags_and_long_sentences_are_refused_with_their_line(file: Path,
     words = Vocabulary.of(data, seldom=1)
     path = tmp_path / "test.txt"
     path.write_text("It PRP B-NP\n\nvery RB I-NP\nwell RB B-ADVP\n")
-    with pytest.raises(InputError, match="Line 4: a tag must be of a type that training had .* it is 'B-ADVP'"):
+    with pytest.raises(InputError, match=r"Line 4: a tag must be of a type that training had .* it is 'B-ADVP'"):
         words.batches(read_conll(path), size=2, longest=9)
-    with pytest.raises(TooLongError, match="Line 5: a sentence must have at most 3 words .* but it has 4"):
+    with pytest.raises(TooLongError, match=r"Line 5: a sentence must have at most 3 words .* but it has 4"):
         words.batches(data, size=2, longest=3)
 
 

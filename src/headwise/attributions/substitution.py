@@ -1,8 +1,8 @@
 """A task model under other attention: its forward pass with α replaced in some layers, all else as it is.
 
-The output of a head is α V for whatever α, which the proof at load has checked, so the model's own W_O, residuals, norms
-and feed-forward parts act on it as they always do. Later layers compute their own query, key and value from what they
-then read; where their α is replaced as well, it is the given one that counts.
+The output of a head is α V for whatever α, which the proof at load has checked, so the model's own W_O, residuals,
+norms and feed-forward parts act on it as they always do. Later layers compute query, key and value from what they then
+read; where their α is replaced as well, it is the given one that counts.
 """
 
 from __future__ import annotations

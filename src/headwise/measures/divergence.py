@@ -19,12 +19,12 @@ from torch import Tensor
 LN_2 = math.log(2)
 
 
-def kl(log_p: Float[Tensor, "*rows key"], log_q: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:
+def kl(log_p: Float[Tensor, "*#rows key"], log_q: Float[Tensor, "*#rows key"]) -> Float[Tensor, "*many"]:
     """KL(p ‖ q) in nats."""
     return (log_p.exp() * (log_p - log_q)).sum(-1)
 
 
-def js(log_p: Float[Tensor, "*rows key"], log_q: Float[Tensor, "*rows key"]) -> Float[Tensor, "*rows"]:
+def js(log_p: Float[Tensor, "*#rows key"], log_q: Float[Tensor, "*#rows key"]) -> Float[Tensor, "*many"]:
     """JS(p, q) in nats."""
     p, q = log_p.exp(), log_q.exp()
     log_m = torch.log((p + q).clamp(min=torch.finfo(p.dtype).tiny)) - LN_2

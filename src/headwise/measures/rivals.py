@@ -5,13 +5,14 @@ that stays as it is, the attention that is farthest from the model's own and har
 
 All texts of a batch at once. α̃ = softmax(θ) over the keys that a query sees; Adam climbs JS − μ · max(0, TVD − ε) from
 noise (α itself is where JS is least, and beside it the way up may lead to a still sharper α), and after each step the
-maps that keep the constraint and are farther than before are kept. At the end what is left is projected: along (1 − t) α + t α̃ the divergence only grows with t, and the largest t that keeps the
-constraint is found by halving. t = 0 is always allowed, so every answer keeps it.
+maps that keep the constraint and are farther than before are kept. At the end what is left is projected: along
+(1 − t) α + t α̃ the divergence only grows with t, and the largest t that keeps the constraint is found by halving. t = 0
+is always allowed, so every answer keeps it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -62,10 +63,12 @@ def rivals(
     queries: Bool[Tensor, "batch query"],
     places: Bool[Tensor, "batch place"],
     search: Search,
+    numbers: Sequence[int] | None = None,
     rowwise: bool = False,
 ) -> Rivals:
     """The farthest maps that were found for every text.
 
+    `numbers` name the texts: with the seed they decide the noise, so that batch-mates play no part.
     `places`: where predictions count. `rowwise`: place i depends on row i of the maps alone (one layer that tags), and
     so each row is an instance of its own; otherwise a text is.
     """
@@ -85,9 +88,7 @@ def rivals(
         return changed <= search.epsilon if rowwise else (changed <= search.epsilon).all(-1, keepdim=True)
 
     best, best_js = alpha.clone(), torch.zeros_like(alpha[:, 0, :, 0] if rowwise else alpha[:, 0, :1, 0])
-    generator = torch.Generator().manual_seed(search.seed)
-    theta = search.noise * torch.randn(own.shape, generator=generator).to(own)
-    theta.requires_grad_()
+    theta = (search.noise * _noise(own, queries, visible, numbers or range(len(alpha)), search.seed)).requires_grad_()
     adam = torch.optim.Adam([theta], lr=search.rate)
     for _ in range(search.steps):
         candidate = softmax(theta, visible)
@@ -109,6 +110,19 @@ def rivals(
         best, _ = _better(best, best_js, moved, whole, allowed(changed))
         rows, _, changed = far(best)
     return Rivals(best, rows, changed)
+
+
+def _noise(
+    like: Maps, queries: Bool[Tensor, "batch query"], visible: Bool[Tensor, "batch query key"],
+    numbers: Sequence[int], seed: int,
+) -> Maps:  # fmt: skip
+    """N(0, 1) for the queries and keys of each text, whatever they are padded to."""
+    noise = torch.zeros_like(like)
+    for at, number in enumerate(numbers):
+        rows, keys = int(queries[at].sum()), int(visible[at].any(0).sum())
+        generator = torch.Generator().manual_seed(seed * 1_000_003 + number)
+        noise[at, :, :rows, :keys] = torch.randn(like.shape[1], rows, keys, generator=generator).to(like)
+    return noise
 
 
 def _between(alpha: Maps, last: Maps, t: Float[Tensor, "batch instance"]) -> Maps:

@@ -64,7 +64,8 @@ class Objective:
             apart = divergence.nll(said, meant.argmax(-1))
         else:
             apart = divergence.tvd(said, meant)
-        assert adversary.log_alpha is not None and base.log_alpha is not None
+        assert adversary.log_alpha is not None
+        assert base.log_alpha is not None
         rows = getattr(divergence, self.divergence)(adversary.log_alpha, base.log_alpha)
         return divergence.mean_rows(apart, mask), divergence.mean_rows(rows.mean((2, 3)), mask)
 
@@ -81,9 +82,13 @@ def gold_loss(shape: Shape, *, attention: Callable[[Padded], Attention] | None =
 
 
 def adversary_loss(
-    shape: Shape, base: Parameters, which: Int[Tensor, " member"], lambdas: Float[Tensor, " member"], objective: Objective
+    shape: Shape,
+    base: Parameters,
+    which: Int[Tensor, " adversary"],
+    lambdas: Float[Tensor, " adversary"],
+    objective: Objective,
 ) -> Loss:
-    """Member m is driven from base `which[m]` with λ = `lambdas[m]`; each base is asked once a batch, for all of them."""
+    """Member m is driven from base `which[m]` with λ = `lambdas[m]`; each base is asked once a batch, for all."""
 
     def loss(parameters: Parameters, batch: Padded, noise: torch.Generator) -> Float[Tensor, " member"]:
         with torch.no_grad():
@@ -94,13 +99,13 @@ def adversary_loss(
     return loss
 
 
-def members_of(found: Tagged, which: Int[Tensor, " member"]) -> Tagged:
+def members_of(found: Tagged, which: Int[Tensor, " adversary"]) -> Tagged:
     """Some members, in another order or repeated."""
     return Tagged(found.logits[which], None if found.log_alpha is None else found.log_alpha[which])
 
 
 def adversary_score(
-    shape: Shape, base: Parameters, which: Int[Tensor, " member"], lambdas: Float[Tensor, " member"],
+    shape: Shape, base: Parameters, which: Int[Tensor, " adversary"], lambdas: Float[Tensor, " adversary"],
     objective: Objective, validation: Sequence[Padded],
 ) -> Score:  # fmt: skip
     """−loss on the validation sentences."""
@@ -153,7 +158,8 @@ class Compared:
     @classmethod
     def of(cls, batch: Padded, mine: Tagged, base: Tagged, scheme: Scheme) -> Compared:
         said, meant = mine.logits.log_softmax(-1).double(), base.logits.log_softmax(-1).double()
-        assert mine.log_alpha is not None and base.log_alpha is not None
+        assert mine.log_alpha is not None
+        assert base.log_alpha is not None
         own, theirs = mine.log_alpha.double(), base.log_alpha.double()
         heads = divergence.js(own[:, :, :, :, None], theirs[:, :, :, None])  # member batch layer head head query
         rows = (

@@ -104,7 +104,9 @@ class Progress:
 
     def write(self, folder: Path) -> None:
         groups = {"parameters": self.parameters, "averages": self.averages, "squares": self.squares, "best": self.best}
-        tensors = {f"{group}/{name}": value.detach() for group, values in groups.items() for name, value in values.items()}
+        tensors = {
+            f"{group}/{name}": value.detach() for group, values in groups.items() for name, value in values.items()
+        }
         tensors |= {"scores": self.scores, "best_epoch": self.best_epoch}
         write_files(folder, {STATE: save({name: value.contiguous() for name, value in tensors.items()})})
 
@@ -152,7 +154,9 @@ def _resumed(parameters: Parameters, folder: Path, training: Training, facts: Ma
     if not (folder / SETTINGS).is_file():
         write_files(folder, {SETTINGS: settings})
     elif (folder / SETTINGS).read_bytes() != settings:
-        raise InputError(f"A training goes on with the settings it was begun with; those in {folder} differ. Remove it.")
+        raise InputError(
+            f"A training goes on with the settings it was begun with; those in {folder} differ. Remove it."
+        )
     return Progress.read(folder) if (folder / STATE).is_file() else Progress.start(parameters)
 
 
@@ -178,7 +182,8 @@ def _adam(progress: Progress, gradients: Mapping[str, Tensor], step: int, rate: 
     )
     # subtle: torch's fused step goes through memory as it lies, and a gradient may lie there transposed
     torch._fused_adam_(
-        tensors, [gradient.contiguous() for gradient in gradients.values()], averages, squares, [], [torch.tensor(step + 1.0) for _ in tensors],
+        tensors, [gradient.contiguous() for gradient in gradients.values()], averages, squares, [],
+        [torch.tensor(step + 1.0) for _ in tensors],
         lr=rate, beta1=0.9, beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
     )  # fmt: skip
 

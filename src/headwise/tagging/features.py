@@ -88,8 +88,9 @@ class Vocabulary:
             for at, tag in enumerate(sentence.tags):
                 if tag not in known:
                     raise InputError(
-                        f"Line {sentence.line + at}: a tag must be of a type that training had ({', '.join(self.tags)}), but it "
-                        f"is {tag!r}; leave the sentence out, or train on data that has it."
+                        f"Line {sentence.line + at}: a tag must be of a type that training had "
+                        f"({', '.join(self.tags)}), but it is {tag!r}; leave the sentence out, or train on data "
+                        "that has it."
                     )
 
     def padded(self, sentences: Sequence[Sentence], numbers: Sequence[int]) -> Padded:

@@ -63,7 +63,9 @@ def probe(shape: Shape, seeds: Sequence[int], form: str) -> dict[str, Tensor]:
     wide = initial(Shape(0, 0, shape.d_hidden, d_model=maps * shape.d_model, heads=1, d_hidden=1), seeds, attends=False)
     first = {"1": wide["tag"], "1_b": wide["tag_b"]}
     last = initial(Shape(0, 0, shape.tags, d_model=shape.d_hidden, heads=1, d_hidden=1), seeds, attends=False)
-    return {name: whole[name] for name in ("rows", "in", "in_b")} | first | {name: last[name] for name in ("tag", "tag_b")}
+    return (
+        {name: whole[name] for name in ("rows", "in", "in_b")} | first | {name: last[name] for name in ("tag", "tag_b")}
+    )
 
 
 def guided(

@@ -5,9 +5,11 @@ With x the projected features of the words, each layer is
     α = softmax(q kᵀ / √d_head + r[k − q]) over the sentence's words,   q, k = LN(x) W,   v = LN(x) W_V + b_V
     x ← x + (α v) W_O + b_O,      x ← x + relu(LN(x) W_1 + b_1) W_2 + b_2,
 
-and the tag scores are LN(x) W_tag + b_tag (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; norms come first and
-have no gain of their own, as a matrix follows each; a bias of the keys would change nothing). A fresh tagger may be given attention: then it has no query and no
-key, and α is data.
+and the tag scores are LN(x) W_tag + b_tag (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762). Norms come first and
+have no gain of their own, as a matrix follows each; a bias of the keys would change nothing. Positions are told by the
+learned scores r of offsets alone (Shaw et al. 2018, https://arxiv.org/abs/1803.02155, in the form of T5): with sines of
+the position in x, as Vaswani has it, one layer was slow to find a word's neighbours. A fresh tagger may be given
+attention: then it has no query and no key, and α is data.
 
 Members share the words that they read and nothing else, so one batch goes through all of them in batched products, and
 what a member comes to does not depend on its company. Dropout acts on the stream beside attention, on what the heads
@@ -79,7 +81,10 @@ class Tagged(NamedTuple):
 
 
 def initial(shape: Shape, seeds: Sequence[int], *, attends: bool = True) -> dict[str, Tensor]:
-    """Fresh parameters, a member for each seed: Glorot uniform matrices, zero biases, rows N(0, 1/d)."""
+    """Fresh parameters, a member for each seed: Glorot uniform matrices, zero biases, rows N(0, 1/d).
+
+    Scores of offsets are N(−|offset|, 2²): heads begin by looking at words nearby, each at others.
+    """
     members = [_one(shape, seed, attends) for seed in seeds]
     return {name: torch.stack([member[name] for member in members]) for name in members[0]}
 
@@ -99,9 +104,21 @@ def _one(shape: Shape, seed: int, attends: bool) -> dict[str, Tensor]:
         at = f"{layer}."
         if attends:
             found[at + "qk"] = torch.cat([matrix(d, d), matrix(d, d)], dim=1)
-            found[at + "near"] = torch.randn(shape.heads, 2 * shape.near + 1, generator=generator) / 2
-        found |= {at + "v": matrix(d, d), at + "v_b": torch.zeros(d), at + "o": matrix(d, d), at + "o_b": torch.zeros(d)}
-        found |= {at + "1": matrix(d, h), at + "1_b": torch.zeros(h), at + "2": matrix(h, d), at + "2_b": torch.zeros(d)}
+            apart = torch.arange(-shape.near, shape.near + 1).abs()
+            drawn = torch.randn(shape.heads, len(apart), generator=generator)
+            found[at + "near"] = (2 * drawn - apart) / QUICKER
+        found |= {
+            at + "v": matrix(d, d),
+            at + "v_b": torch.zeros(d),
+            at + "o": matrix(d, d),
+            at + "o_b": torch.zeros(d),
+        }
+        found |= {
+            at + "1": matrix(d, h),
+            at + "1_b": torch.zeros(h),
+            at + "2": matrix(h, d),
+            at + "2_b": torch.zeros(d),
+        }
     return found | {"tag": matrix(d, shape.tags), "tag_b": torch.zeros(shape.tags)}
 
 
@@ -111,10 +128,14 @@ def tagged(
     shape: Shape,
     *,
     attention: Attention | None = None,
+    words: Float[Tensor, "member batch token d_model"] | None = None,
     noise: torch.Generator | None = None,
 ) -> Tagged:
-    """Every member's tags of a batch. `attention` replaces that of the tagger; `noise` is dropout's, None for none."""
-    x = words_in(parameters, batch)
+    """Every member's tags of a batch.
+
+    `attention` replaces that of the tagger, `words` the projected words; `noise` is dropout's, None for none.
+    """
+    x = words_in(parameters, batch) if words is None else words
     maps = []
     for layer in range(shape.layers):
         part = {name.removeprefix(f"{layer}."): value for name, value in parameters.items()}
