@@ -5,8 +5,8 @@
 
 Both do the same training steps on the same batches: forward and backward through the adversaries, the base's forward
 pass, Adam. One after another, every adversary is a training of its own that asks its own base. Of those only some are
-timed (they are alike), in turns with the ensemble, so that a busy machine is unfair to neither. Seconds of the processor
-are what counts where the cores are shared; seconds of the clock are shown beside them.
+timed (they are alike), in turns with the ensemble, so that a busy machine is unfair to neither. Seconds of the
+processor are what counts where the cores are shared; seconds of the clock are shown beside them.
 """
 
 from __future__ import annotations
@@ -62,16 +62,19 @@ def main(data: Path, size: int, steps: int, timed: int, rounds: int, threads: in
     together, apart = together_total / rounds, alone_total / rounds / len(alone) * len(members)
     words_seen = sum(int(batch.mask.sum()) for batch in chosen)
     print(
-        f"{len(LAMBDAS)} λ × {len(SEEDS)} seeds, {len(chosen)} steps of {size} sentences ({words_seen} words), {threads} thread(s)"
+        f"{len(LAMBDAS)} λ × {len(SEEDS)} seeds, {len(chosen)} steps of {size} sentences ({words_seen} words), "
+        f"{threads} thread(s)"
     )
     print(f"  one ensemble         {together[0]:7.1f} s of the processor, {together[1]:7.1f} s of the clock")
     print(
-        f"  one after another    {apart[0]:7.1f} s of the processor, {apart[1]:7.1f} s of the clock ({len(alone)} of {len(members)} timed)"
+        f"  one after another    {apart[0]:7.1f} s of the processor, {apart[1]:7.1f} s of the clock "
+        f"({len(alone)} of {len(members)} timed)"
     )
     ratio = apart / together
     verdict = "met" if ratio[0] >= GOAL else "NOT met"
     print(
-        f"  ratio                {ratio[0]:7.2f}                     {ratio[1]:7.2f}      goal: at least {GOAL:g}, {verdict}"
+        f"  ratio                {ratio[0]:7.2f}                     {ratio[1]:7.2f}      goal: at least {GOAL:g}, "
+        f"{verdict}"
     )
 
 

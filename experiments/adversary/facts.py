@@ -78,13 +78,17 @@ def own(run: Any, members: Mapping[str, Tensor]) -> Tagger:
 
 
 def curve(run: Any) -> pl.DataFrame:
-    """One row a λ (or control) and seed, on the test part: adversaries, other seeds, attention by rule put in."""
+    """One row a λ (or control) and seed: adversaries, other seeds, attention by rule put in.
+
+    F1 is of the whole test part; divergences and distances are of every fourth batch, which has all lengths.
+    """
     base, many, count = run.members("base"), run.members("adversaries"), len(run.plan.seeds)
     rows: list[dict[str, Any]] = []
 
     def add(kind: str, value: float | None, mine: Tagger) -> None:
-        found = compared(mine, own(run, base), run.parts["test"], run.scheme)
-        rows.extend(_rows(found, kind, value, run.plan.seeds))
+        found = compared(mine, own(run, base), run.parts["test"][::4], run.scheme)
+        f1 = chunk_counts(mine, run.parts["test"], run.scheme).f1
+        rows.extend(_rows(found, f1, kind, value, run.plan.seeds))
 
     add("base", None, own(run, base))
     for at, value in enumerate(check_lambdas(run.plan.lambdas)):
@@ -102,8 +106,8 @@ def curve(run: Any) -> pl.DataFrame:
     return pl.DataFrame(rows, schema_overrides={"lambda": pl.Float64})
 
 
-def _rows(found: Compared, kind: str, value: float | None, seeds: Sequence[int]) -> list[dict[str, Any]]:
-    numbers = {"f1": found.chunks.f1, "matched": found.matched}
+def _rows(found: Compared, f1: Tensor, kind: str, value: float | None, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    numbers = {"f1": f1, "matched": found.matched}
     numbers |= {name: found.number(name) for name in Compared.NUMBERS}
     return [
         {"kind": kind, "lambda": value, "seed": seed, **{name: float(numbers[name][at]) for name in NUMBERS}}
@@ -120,7 +124,7 @@ def sample(run: Any, count: int, *, beyond: int = 0) -> list[Padded]:
 
 
 def ranks(run: Any) -> pl.DataFrame:
-    """Kendall's τ of attention rows with the base's, head by head, on 96 test sentences: by λ, and other seeds."""
+    """Kendall's τ of attention rows with the base's, head by head, on 48 test sentences: by λ, and other seeds."""
     base, many, count = run.members("base"), run.members("adversaries"), len(run.plan.seeds)
     others = {
         value: part(many, slice(at * count, (at + 1) * count))
@@ -130,7 +134,7 @@ def ranks(run: Any) -> pl.DataFrame:
     rows = []
     for value, members in others.items():
         found = []
-        for batch in sample(run, 96):
+        for batch in sample(run, 48):
             with torch.no_grad():
                 one, two = tagged(base, batch, run.shape).alpha, tagged(members, batch, run.shape).alpha
             found.append(attention_ranks(one, two, batch.mask).flatten(1))
@@ -142,22 +146,22 @@ def ranks(run: Any) -> pl.DataFrame:
 
 
 def instances(run: Any) -> pl.DataFrame:
-    """Per-instance adversaries of every base on 64 test sentences: one row a word."""
+    """Per-instance adversaries of every base on 32 test sentences: one row a word."""
     rows = []
     for at, seed in enumerate(run.plan.seeds):
         member = part(run.members("base"), slice(at, at + 1))
-        for batch in sample(run, 64):
+        for batch in sample(run, 32):
             found = tagger_rivals(member, batch, run.shape, Search(epsilon=EPSILON, steps=60))
             rows.append(_words(found, batch, seed))
     return pl.concat(rows)
 
 
 def exact(run: Any) -> pl.DataFrame:
-    """The exact form of every base on 10 test sentences beyond head size + 1 words: one row a word."""
+    """The exact form of every base on 6 test sentences beyond head size + 1 words: one row a word."""
     rows = []
     for at, seed in enumerate(run.plan.seeds):
         member = part(run.members("base"), slice(at, at + 1))
-        for batch in sample(run, 10, beyond=run.shape.d_head + 1):
+        for batch in sample(run, 6, beyond=run.shape.d_head + 1):
             rows.append(_words(tagger_exact(member, batch, run.shape), batch, seed))
     return pl.concat(rows)
 
@@ -174,11 +178,11 @@ def _words(found: Any, batch: Padded, seed: int) -> pl.DataFrame:
 
 
 def importance(run: Any) -> pl.DataFrame:
-    """Kendall's τ of attention with importance for every base on 64 test sentences: one row a word with a τ."""
+    """Kendall's τ of attention with importance for every base on 32 test sentences: one row a word with a τ."""
     rows = []
     for at, seed in enumerate(run.plan.seeds):
         member = part(run.members("base"), slice(at, at + 1))
-        for batch in sample(run, 64):
+        for batch in sample(run, 32):
             for name, tau in importance_ranks(member, batch, run.shape).items():
                 text, word = batch.mask.nonzero(as_tuple=True)
                 rows.append(
@@ -260,7 +264,8 @@ def figures(run: Any, probed: str | None) -> None:
         "seconds": {p.parent.name: json.loads(p.read_bytes()) for p in sorted(run.out.glob("*/seconds.json"))},
     }
     write_files(tables, {"table1.parquet": parquet_bytes(table1), "summary.json": json_bytes(summary)})
-    charts = {"fig1": _fig1(table1, knees), "three-kinds": _three_kinds(table1, per_seed, knees), "ranks": _ranks(read("ranks")),
+    charts = {"fig1": _fig1(table1, knees), "three-kinds": _three_kinds(table1, per_seed, knees),
+              "ranks": _ranks(read("ranks")),
               "importance": _importance(read("importance"))}  # fmt: skip
     if probed:
         table2 = over_seeds(read(probed), ["form", "guide"], ["f1"])
@@ -308,11 +313,11 @@ def _fig1(table1: pl.DataFrame, knees: Mapping[str, Any]) -> Any:
     found = knees["nll against kl"]
     marked = None if found is None else (found["divergence"], found["low"], found["high"], "knee")
     return themed(
-        frontier(points, titles=("KL(adversary ‖ base) of attention (nats, mean over rows and heads)", "NLL of the base's tags (nats a word)"),
+        frontier(points, titles=("KL(adversary ‖ base) of attention (nats)", "NLL of the base's tags (nats)"),
                  curve="trained adversaries", kinds=["trained adversaries", "other seed"], marked=marked),
         "CoNLL-2000: what attending elsewhere costs (fig1)",
-        "One point a λ, mean of five seeds with 95 % intervals, on the test part. Another seed of the base is as far away",
-        "for nothing: only what lies to its right is the adversary's doing. Grey: the knee and its interval.",
+        "One point a λ, mean of five seeds, 95 % intervals, on the test part. Another seed of the base is far away",
+        "with nothing asked of it: only what lies to its right is the adversary's doing. Grey: the knee's interval.",
     )  # fmt: skip
 
 
@@ -334,11 +339,11 @@ def _three_kinds(table1: pl.DataFrame, per_seed: Mapping[str, pl.DataFrame], kne
     found = knees["tvd against js"]
     marked = None if found is None else (found["divergence"], found["low"], found["high"], "knee")
     return themed(
-        frontier(points, titles=("JS divergence of attention from the base's (nats)", "TVD of predictions (mean over words)"),
+        frontier(points, titles=("JS divergence of attention from the base's (nats)", "TVD of predictions, mean"),
                  curve="trained adversaries", kinds=kinds, marked=marked, limit=(math.log(2), "ln 2")),
         "CoNLL-2000: three kinds of adversary, and controls",
-        "Right is far, low is harmless. Trained from scratch (one point a λ), found for a word with the model as it is, and",
-        "exact (the head's output is the same). Put in: the base's weights with that attention. Five seeds, 95 % intervals.",
+        "Right is far, low is harmless. Trained from scratch (a point a λ); found for each word, the model as it is;",
+        "exact (the head's output stays the same). Put in: the base with that attention. Five seeds, 95 % intervals.",
     )  # fmt: skip
 
 
@@ -359,7 +364,7 @@ def _ranks(table: pl.DataFrame) -> Any:
             pl.DataFrame(rows), {"tau": "Kendall's τ with the base's rows"}, order=order, control="other seed"
         ),
         "Do adversaries rank words as the base does?",
-        "Head by head, mean over rows of 96 test sentences; five seeds, 95 % intervals. Dashed: another seed of the base.",
+        "Head by head, mean over rows of 48 test sentences; five seeds, 95 % intervals. Dashed: another seed.",
     )
 
 
@@ -373,7 +378,7 @@ def _importance(table: pl.DataFrame) -> Any:
             pl.DataFrame(rows), {"tau": "Kendall's τ with attention"}, order=[r["name"] for r in rows], control=""
         ),
         "Base taggers: attention against importance",
-        "Mean of the heads, over the rows of 64 test sentences; five seeds, 95 % intervals.",
+        "Mean of the heads, over the rows of 32 test sentences; five seeds, 95 % intervals.",
     )
 
 

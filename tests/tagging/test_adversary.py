@@ -1,4 +1,4 @@
-"""Adversaries of small taggers: the loss by hand, λ = 0, heads that change places, controls, the knee, frozen probes."""
+"""Adversaries of small taggers: the loss by hand, λ = 0, heads that change places, controls, knee, frozen probes."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_forms_that_there_are_not() -> None:
 # --- without training ---
 
 
-def test_the_exact_form_keeps_every_prediction(base) -> None:
+def test_the_exact_form_keeps_every_prediction() -> None:
     """Sentences of nine words, a head size of 2: there is much freedom, and nothing changes."""
     narrow = replace(SHAPE, heads=6)
     member = initial(narrow, [4])

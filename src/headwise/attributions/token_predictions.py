@@ -35,7 +35,7 @@ def gradient_input(model: Model, batch: Batch, places: Places) -> Float[Tensor, 
     with torch.enable_grad(), entering(model, point):
         chosen = _at(token_logits(model, batch.inputs), places).max(-1).values
         (gradient,) = torch.autograd.grad(chosen.sum(), point)
-    return torch.where(batch.mask, (point * gradient).sum(-1), 0.0).detach()
+    return torch.where(batch.mask, (point.detach() * gradient).sum(-1), 0.0)
 
 
 @torch.no_grad()

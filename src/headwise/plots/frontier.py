@@ -10,7 +10,7 @@ import polars as pl
 
 from headwise.plots.theme import CATEGORIES
 
-SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke"]
+SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right"]
 
 
 def frontier(
@@ -47,7 +47,7 @@ def frontier(
             x=x, y=y, color=colour, shape=shape,
             tooltip=["kind:N", "label:N", alt.Tooltip("x:Q", format=".3f"), alt.Tooltip("y:Q", format=".3f")],
         ),
-        alt.Chart(joined).mark_text(align="right", dx=-7, dy=-7, fontSize=10, color="#333").encode(x=x, y=y, text="label:N"),
+        alt.Chart(joined).mark_text(align="right", dx=-7, dy=-7, fontSize=10).encode(x=x, y=y, text="label:N"),
     ]  # fmt: skip
     if marked is not None:
         band = pl.DataFrame({"x": [marked[0]], "low": [marked[1]], "high": [marked[2]], "name": [marked[3]]})

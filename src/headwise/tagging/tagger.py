@@ -7,9 +7,8 @@ With x the projected features of the words, each layer is
 
 and the tag scores are LN(x) W_tag + b_tag (Vaswani et al. 2017, https://arxiv.org/abs/1706.03762). Norms come first and
 have no gain of their own, as a matrix follows each; a bias of the keys would change nothing. Positions are told by the
-learned scores r of offsets alone (Shaw et al. 2018, https://arxiv.org/abs/1803.02155, in the form of T5): with sines of
-the position in x, as Vaswani has it, one layer was slow to find a word's neighbours. A fresh tagger may be given
-attention: then it has no query and no key, and α is data.
+learned scores r of offsets alone (Shaw et al. 2018, https://arxiv.org/abs/1803.02155, in the form of T5), not by sines
+added to x as Vaswani has it. A fresh tagger may be given attention: then it has no query and no key, and α is data.
 
 Members share the words that they read and nothing else, so one batch goes through all of them in batched products, and
 what a member comes to does not depend on its company. Dropout acts on the stream beside attention, on what the heads

@@ -127,7 +127,8 @@ class Adversary(Study):
         for parameter in model.hf.parameters():
             parameter.requires_grad_(False)
         found = rivals(
-            alpha.flatten(1, 2), predict, visible=visible, queries=batch.mask, places=places, search=self._search(),
+            alpha.flatten(1, 2), predict, visible=visible, queries=batch.mask.clone(), places=places.clone(),
+            search=self._search(),
             numbers=reading.documents.tolist(),
         )  # fmt: skip
         with torch.no_grad():

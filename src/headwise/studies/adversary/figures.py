@@ -41,11 +41,12 @@ def _divergence(heads: pl.DataFrame, table: pl.DataFrame, model: str, epsilon: f
         table.filter((pl.col("form") == "per-instance") & pl.col("head").is_null()).select("what", "value").rows()
     )
     panels = {form: title for form, title in PANELS.items() if form in layers["what"].to_list()}
+    moved = whole.get("tvd", math.nan)
     return themed(
         intervals.dots(layers, panels, order=sorted(layers["name"].unique(), key=lambda n: int(n[1:])), control=""),
         f"{model}: how far attention may go and the answer stays",
         f"Dots: mean over a layer's heads; bars: its least and its most free head. At most ln 2 = {math.log(2):.3f}.",
-        f"Left, predictions may change by {epsilon:g} (and did by {whole.get('tvd', math.nan):.3f}); right, by nothing.",
+        f"Left, predictions may change by {epsilon:g} (and did by {moved:.3f}); right, by nothing.",
     )
 
 
