@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int
 from safetensors.torch import load, save
 from torch import Tensor
+from torch.optim.adam import adam
 
 from headwise.errors import InputError
 from headwise.results.files import write_files
@@ -116,8 +117,8 @@ class Progress:
         part = lambda group: {  # noqa: E731
             name.removeprefix(f"{group}/"): value for name, value in tensors.items() if name.startswith(f"{group}/")
         }
-        groups = (part(group) for group in ("parameters", "averages", "squares", "best"))
-        return cls(*groups, tensors["scores"], tensors["best_epoch"])
+        groups = {group: part(group) for group in ("parameters", "averages", "squares", "best")}
+        return cls(**groups, scores=tensors["scores"], best_epoch=tensors["best_epoch"])
 
 
 def train(
@@ -181,10 +182,10 @@ def _adam(progress: Progress, gradients: Mapping[str, Tensor], step: int, rate: 
         [group[name] for name in gradients] for group in (progress.parameters, progress.averages, progress.squares)
     )
     # subtle: torch's fused step goes through memory as it lies, and a gradient may lie there transposed
-    torch._fused_adam_(
+    adam(
         tensors, [gradient.contiguous() for gradient in gradients.values()], averages, squares, [],
-        [torch.tensor(step + 1.0) for _ in tensors],
-        lr=rate, beta1=0.9, beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
+        [torch.tensor(float(step)) for _ in tensors], fused=True, amsgrad=False, beta1=0.9, beta2=0.999, lr=rate,
+        weight_decay=0.0, eps=1e-8, maximize=False,
     )  # fmt: skip
 
 
