@@ -5,8 +5,8 @@
 
 Both do the same training steps on the same batches: forward and backward through the adversaries, the base's forward
 pass, Adam. One after another, every adversary is a training of its own that asks its own base. Of those only some are
-timed (they are alike; so is one ensemble of five), in turns with the rest, so that a busy machine is unfair to neither. Seconds of the
-processor are what counts where the cores are shared; seconds of the clock are shown beside them.
+timed (they are alike; so is one ensemble a seed), in turns with the rest, so that a busy machine is unfair to none.
+Seconds of the processor are what counts where the cores are shared; seconds of the clock are shown beside them.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from headwise.tagging.tagger import Attention, Shape, initial, tagged
 
 STAGES = ("base", "adversaries", "probes", "facts")
 LAMBDAS = (0.0, 0.003, 0.01, 0.02, 0.05, 0.2, 3.0)
-GUIDES = ("base", "adversary λ=0.2", "adversary λ=3", "uniform", "random", "permuted base")
+GUIDES = ("base", "uniform", "adversary λ=0.2", "adversary λ=3", "random", "permuted base")
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Plan:
     base_epochs: int = 5
     adversary_epochs: int = 3
     probe_epochs: int = 3
-    probe_sentences: int = 2700  # probes are trained on about so many; 0 for all
+    probe_sentences: int = 2000  # probes are trained on about so many; 0 for all
 
 
 @dataclass(frozen=True)

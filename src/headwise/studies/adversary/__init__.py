@@ -124,12 +124,9 @@ class Adversary(Study):
 
         with torch.no_grad():
             said, places = log_probabilities(model, batch)
-        for parameter in model.hf.parameters():
-            parameter.requires_grad_(False)
         found = rivals(
             alpha.flatten(1, 2), predict, visible=visible, queries=batch.mask.clone(), places=places.clone(),
-            search=self._search(),
-            numbers=reading.documents.tolist(),
+            search=self._search(), numbers=reading.documents.tolist(),
         )  # fmt: skip
         with torch.no_grad():
             other = log_probabilities(model, batch, found.alpha.unflatten(1, shape))[0]
