@@ -22,6 +22,7 @@ The same command again goes on after a crash, and opens the results once they ar
   headwise run surface --model demo-llm --corpus wiki.txt.gz --max-tokens 256 --truncate --out out
   headwise run distances --corpus wiki.test.raw --segments 128 --out out --engine ray --workers 8
   headwise run mixing --set quantity=rollout --corpus dev.tsv --out out
+  headwise run adversary --model DIR --task classification --corpus dev.tsv --head-only --out out
 """
 SHOW_HELP = """Show a result again: what was run, its table, its figures.
 
@@ -57,6 +58,10 @@ Set = Annotated[
         metavar="KEY=VALUE",
     ),
 ]
+HeadOnly = Annotated[
+    bool,
+    typer.Option("--head-only", help="adversary: only the heads' weights change, nothing is trained (its one way)."),
+]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut texts that are too long, instead of skipping them.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Longest text; the model's own limit otherwise.")]
 EngineName = Annotated[str, typer.Option("--engine", help="local, or ray for many processes.")]
@@ -85,6 +90,7 @@ def run(
     first: First = None,
     quantity: Quantity = None,
     set_: Set = None,
+    head_only: HeadOnly = False,
     truncate: Truncate = False,
     max_tokens: MaxTokens = None,
     engine: EngineName = "local",
@@ -101,9 +107,9 @@ def run(
     results = run_studies(
         studies, model, corpus=corpus, out=out, segments=segments, kind=kind, columns=columns_of(columns),
         label=None if label is None else column_of(label), first=first, task=task, dtype=dtype,
-        settings=settings_of(studies, quantity, set_ or []), engine=engine, address=address, workers=workers,
-        threads=threads, shard_documents=shard, batch_tokens=batch_tokens, truncate=truncate, max_tokens=max_tokens,
-        seed=seed,
+        settings=settings_of(studies, quantity, [*(set_ or []), *["head_only=true"] * head_only]),
+        engine=engine, address=address, workers=workers, threads=threads, shard_documents=shard,
+        batch_tokens=batch_tokens, truncate=truncate, max_tokens=max_tokens, seed=seed,
     )  # fmt: skip
     for result in results.values() if isinstance(results, dict) else [results]:
         _summary(result)

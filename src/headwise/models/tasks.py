@@ -13,6 +13,7 @@ TASKS: Mapping[str, str] = {
     "masked-lm": "AutoModelForMaskedLM",
     "causal-lm": "AutoModelForCausalLM",
     "classification": "AutoModelForSequenceClassification",
+    "token-classification": "AutoModelForTokenClassification",
     "translation": "AutoModelForSeq2SeqLM",
 }
 

@@ -20,5 +20,6 @@ STUDIES: Registry[type[Study]] = Registry(
         "headwise.studies.coref",
         "headwise.studies.probe",
         "headwise.studies.faithfulness",
+        "headwise.studies.adversary",
     ),
 )

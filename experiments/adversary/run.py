@@ -1,0 +1,244 @@
+"""Adversarial attention on CoNLL-2000: base taggers, adversaries over a λ grid, probes; every stage is resumable.
+
+    python experiments/adversary/run.py --data ../shared/data --out out/adversary base adversaries probes facts
+
+Stages are named in order; each writes its members (safetensors) or tables (parquet) as it goes, and the same command
+again goes on. One thread is enough; `--threads` takes more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headwise.models.glove import glove
+from headwise.results.files import write_files
+from headwise.results.result import json_bytes
+from headwise.tagging.adversary import (
+    Objective,
+    adversary_loss,
+    adversary_score,
+    check_lambdas,
+    f1_score,
+    gold_loss,
+    permuted,
+    random_attention,
+    uniform,
+)
+from headwise.tagging.chunks import Scheme
+from headwise.tagging.conll import read_conll, split
+from headwise.tagging.ensemble import Progress, Training, seeded, train
+from headwise.tagging.features import Padded, Vocabulary
+from headwise.tagging.frozen import FORMS, Stored, guided, probe, probe_loss
+from headwise.tagging.tagger import Attention, Shape, initial, tagged
+
+STAGES = ("base", "adversaries", "probes", "facts")
+LAMBDAS = (0.0, 0.003, 0.01, 0.02, 0.05, 0.2, 3.0)
+GUIDES = ("base", "uniform", "adversary λ=0.2", "adversary λ=3", "random", "permuted base")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a number of this experiment depends on."""
+
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    lambdas: tuple[float, ...] = LAMBDAS
+    distance: str = "nll"
+    divergence: str = "kl"
+    pos: bool = False
+    seldom: int = 20
+    d_feature: int = 32
+    dropout: float = 0.1
+    batch: int = 8
+    rate: float = 4e-3
+    base_epochs: int = 5
+    adversary_epochs: int = 3
+    probe_epochs: int = 3
+    probe_sentences: int = 2000  # probes are trained on about so many; 0 for all
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The data, the models and where they are kept."""
+
+    plan: Plan
+    data: Path
+    out: Path
+
+    @cached_property
+    def parts(self) -> dict[str, list[Padded]]:
+        """Batches to train on, to validate on and to test on."""
+        train_part, validation = split(read_conll(self.data / "conll2000" / "train.txt"))
+        return {
+            "train": self.words.batches(train_part, size=self.plan.batch, longest=self.shape.longest),
+            "validation": self.words.batches(validation, size=64, longest=self.shape.longest),
+            "test": self.words.batches(self.test, size=32, longest=self.shape.longest),
+        }
+
+    @cached_property
+    def test(self):
+        return read_conll(self.data / "conll2000" / "test.txt")
+
+    @cached_property
+    def words(self) -> Vocabulary:
+        train_part, _ = split(read_conll(self.data / "conll2000" / "train.txt"))
+        return Vocabulary.of(train_part, glove(), pos=self.plan.pos, seldom=self.plan.seldom)
+
+    @cached_property
+    def shape(self) -> Shape:
+        return Shape(
+            len(self.words.rows), self.words.vectors.shape[1], len(self.words.tags), d_feature=self.plan.d_feature,
+            dropout=self.plan.dropout,
+        )  # fmt: skip
+
+    @cached_property
+    def scheme(self) -> Scheme:
+        return Scheme.of(self.words.tags)
+
+    @cached_property
+    def few(self) -> list[Padded]:
+        """Every so many batches of training, so that lengths are as in the whole."""
+        step = max(1, round(len(self.parts["train"]) * self.plan.batch / (self.plan.probe_sentences or 10**9)))
+        return self.parts["train"][::step]
+
+    @property
+    def guides(self) -> tuple[str, ...]:
+        return GUIDES
+
+    @property
+    def told(self) -> dict[str, Any]:
+        return json.loads(json.dumps({**asdict(self.plan), "shape": asdict(self.shape)}))
+
+    def training(self, epochs: int) -> Training:
+        return Training(epochs=epochs, patience=2, rate=self.plan.rate, warmup=100)
+
+    def members(self, name: str) -> dict[str, Tensor]:
+        return Progress.read(self.out / name).best
+
+    def train(
+        self, name: str, parameters: Mapping[str, Tensor], loss: Any, score: Any, epochs: int, *,
+        batches: Sequence[Padded] | None = None, **told: Any,
+    ) -> None:  # fmt: skip
+        """Train, or go on; `told` is what this training depends on beside the plan's data and shape."""
+        plan = {name: getattr(self.plan, name) for name in ("seeds", "pos", "seldom", "batch", "rate")}
+        facts = json.loads(json.dumps({**plan, "shape": asdict(self.shape), **told}))
+        start, cpu = time.time(), time.process_time()
+
+        def report(line: str) -> None:
+            print(
+                f"{name}: {line} ({time.time() - start:.0f} s, {time.process_time() - cpu:.0f} s of one core)",
+                flush=True,
+            )
+
+        train(
+            parameters, batches or self.parts["train"], loss, score, self.training(epochs), folder=self.out / name,
+            facts=facts, report=report,
+        )  # fmt: skip
+        spent = {
+            "seconds": time.time() - start,
+            "cpu_seconds": time.process_time() - cpu,
+            "threads": torch.get_num_threads(),
+        }
+        old = self.out / name / "seconds.json"
+        if old.is_file():
+            before = json.loads(old.read_bytes())
+            spent |= {key: spent[key] + before[key] for key in ("seconds", "cpu_seconds")}
+        write_files(self.out / name, {"seconds.json": json_bytes(spent)})
+
+    def probe_name(self, form: str, guide: str) -> str:
+        return f"probe-{form}-{guide.replace(' ', '-').replace('λ=', '')}"
+
+    def attention_of(self, guide: str) -> Callable[[Padded], Attention]:
+        """What guides: attention of trained members in evaluation mode, or by rule."""
+        count, shape = len(self.plan.seeds), self.shape
+        if guide == "uniform":
+            return lambda batch: uniform(batch.mask, shape, count)
+        if guide == "random":
+            return lambda batch: random_attention(batch.mask, shape, count, seeded(7, int(batch.numbers[0])))
+        if guide.startswith("adversary"):
+            at = check_lambdas(self.plan.lambdas).index(float(guide.partition("=")[2]))
+            members = {
+                name: value[at * count : (at + 1) * count] for name, value in self.members("adversaries").items()
+            }
+        else:
+            members = self.members("base")
+        if guide == "permuted base":
+            return lambda batch: permuted(
+                tagged(members, batch, shape).alpha, batch.mask, seeded(8, int(batch.numbers[0]))
+            )
+        return lambda batch: tagged(members, batch, shape).alpha
+
+
+def base(run: Experiment) -> None:
+    """Taggers on the gold tags, one a seed."""
+    score = f1_score(lambda p, batch: tagged(p, batch, run.shape), run.parts["validation"], run.scheme)
+    run.train("base", initial(run.shape, run.plan.seeds), gold_loss(run.shape), score, run.plan.base_epochs)
+
+
+def adversaries(run: Experiment) -> None:
+    """All λ and seeds in one ensemble; member (λ, s) starts from a fresh seed and is driven from base s."""
+    lambdas, seeds = check_lambdas(run.plan.lambdas), run.plan.seeds
+    which = torch.arange(len(seeds)).repeat(len(lambdas))
+    weights = torch.tensor(lambdas).repeat_interleave(len(seeds))
+    objective, based = Objective(run.plan.distance, run.plan.divergence), run.members("base")
+    shape = replace(run.shape, dropout=0.0)  # attention is then the same in training and after it
+    fresh = initial(shape, [1000 + seed for _ in lambdas for seed in seeds])
+    score = adversary_score(shape, based, which, weights, objective, run.parts["validation"])
+    loss = adversary_loss(shape, based, which, weights, objective)
+    run.train(
+        "adversaries", fresh, loss, score, run.plan.adversary_epochs, lambdas=lambdas, objective=asdict(objective)
+    )
+
+
+def probes(run: Experiment) -> None:
+    """Fresh models under stored attention, both forms, five seeds of each guide."""
+    for guide in GUIDES:
+        missing = [form for form in FORMS if not (run.out / run.probe_name(form, guide) / "seconds.json").is_file()]
+        if not missing:
+            continue
+        learned, held = (Stored.of(run.attention_of(guide), batches) for batches in (run.few, run.parts["validation"]))
+        sealed = learned.digest()
+        for form in missing:
+            fresh = probe(run.shape, [2000 + seed for seed in run.plan.seeds], form)
+            loss, score = probe_loss(run.shape, learned, form), probe_score(run, held, form)
+            name, epochs = run.probe_name(form, guide), run.plan.probe_epochs
+            run.train(name, fresh, loss, score, epochs, batches=run.few, guide=guide, form=form)
+        assert learned.digest() == sealed, "stored attention has changed"
+
+
+def probe_score(run: Experiment, stored: Stored, form: str) -> Any:
+    tag = lambda p, batch: guided(p, batch, run.shape, stored(batch), form)  # noqa: E731
+    return f1_score(tag, run.parts["validation"], run.scheme)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stages", nargs="+", choices=STAGES)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--out", type=Path, default=Path("out/adversary"))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--pos", action="store_true", help="let the tagger read the part-of-speech column")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    run = Experiment(Plan(pos=options.pos), options.data, options.out)
+    stages = {"base": base, "adversaries": adversaries, "probes": probes}
+    for stage in options.stages:
+        if stage == "facts":
+            from facts import facts  # beside this file: it draws and needs altair
+
+            facts(run)
+        else:
+            stages[stage](run)
+
+
+if __name__ == "__main__":
+    main()
