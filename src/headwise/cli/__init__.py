@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from headwise.cli import inspect, list_, run, view
+from headwise.cli import align, inspect, list_, run, view
 from headwise.errors import HeadwiseError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command("inspect", help=inspect.HELP)(inspect.inspect)
 app.command("view", help=view.HELP)(view.view)
 app.command("run", help=run.RUN_HELP)(run.run)
 app.command("show", help=run.SHOW_HELP)(run.show)
+app.command("align", help=align.HELP)(align.align)
 app.command("list", help=list_.HELP)(list_.list_)
 
 

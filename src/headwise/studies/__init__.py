@@ -19,5 +19,6 @@ STUDIES: Registry[type[Study]] = Registry(
         "headwise.studies.coref",
         "headwise.studies.probe",
         "headwise.studies.faithfulness",
+        "headwise.studies.alignment",
     ),
 )
