@@ -470,3 +470,13 @@ def test_a_marian_folder_loads_without_its_head(tmp_path: Path) -> None:
     bare = hw.load(tmp_path)
     one, other = (model.trace("the of and in", "the of and in").attention(stack="cross") for model in (bare, made))
     assert torch.allclose(one, other, atol=1e-5)
+
+
+def test_the_model_that_is_trained_here_is_loaded_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWISE_CACHE", str(tmp_path))
+    with pytest.raises(ModelError, match=r"demo-nmt must be trained once.*experiments/nmt/train.py"):
+        hw.load("demo-nmt")
+    made = copier()
+    made.hf.save_pretrained(tmp_path / "nmt-de-en" / "model")
+    made.tokenizer.save_pretrained(tmp_path / "nmt-de-en" / "model")
+    assert hw.load("demo-nmt").layers("cross") == 2

@@ -28,7 +28,9 @@ either side agree. Everything else is in the result of the study `alignment`: ta
   headwise align --model MODEL --source de --target en --set extractions=argmax,mutual --set rule=union --out out
 """
 
-Model = Annotated[str, typer.Option(help="An encoder–decoder: hub id or folder.", show_default=False)]
+Model = Annotated[
+    str, typer.Option(help="An encoder–decoder: hub id, folder, or demo-nmt once it was trained.", show_default=False)
+]
 Source = Annotated[Path, typer.Option(help="Sentences, a line each; UTF-8, else Latin-1.", show_default=False)]
 Target = Annotated[Path, typer.Option(help="Their translations.", show_default=False)]
 Out = Annotated[Path, typer.Option(help="Folder for links, table and figures.", show_default=False)]

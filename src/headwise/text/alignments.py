@@ -202,7 +202,7 @@ def parse_pair(line: str, where: str) -> Pair:
             f"{where}: a pair must be written `source ||| target`, perhaps with `||| links`, but it has {len(parts)} "
             f"parts{' and one is empty' if len(parts) in (2, 3) else ''}; correct the line or leave it out."
         )
-    pair = Pair(*parts[:2])
+    pair = Pair(parts[0], parts[1])
     if len(parts) == 2:
         return pair
     return Pair(pair.source, pair.target, _links(_parsed(parts[2], where), pair.lengths, 0, where))

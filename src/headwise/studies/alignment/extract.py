@@ -68,7 +68,7 @@ def grown(
     [[1, 0], [1, 1]]
     """
     links, either = forward & backward, forward | backward
-    row_linked, word_linked = links.any(1), links.any(0)
+    row_linked, word_linked = links.max(1, initial=False), links.max(0, initial=False)
     waiting = list(zip(*np.nonzero(links), strict=True))
     while waiting:  # subtle: a link that is added may be grown from in turn, within the same round
         found = []
