@@ -12,7 +12,7 @@ set --
 for file in "$WORK"/beside/*.txt; do set -- "$@" --beside "$(basename "$file" .txt)=$file"; done
 
 headwise align --model "$MODEL" --source "$GOLD/de" --target "$GOLD/en" --gold "$GOLD/alignmentDeEn.talp" \
-    --gradients --set samples=2 --set extractions=argmax,mutual "$@" --out "$WORK/gold"
+    --gradients --set samples="${SAMPLES:-4}" --set extractions=argmax,mutual "$@" --out "$WORK/gold"
 headwise align --model "$MODEL" --source "$GOLD/de" --target "$GOLD/en" --gold "$GOLD/alignmentDeEn.talp" \
     --set rule=union --out "$WORK/union"
 headwise align --model "$MODEL" --source $HERE/examples.de --target $HERE/examples.en --gold $HERE/examples.talp \

@@ -34,12 +34,12 @@ class Recipe:
     d_ff: int = 768
     heads: int = 4
     encoder_layers: int = 3
-    decoder_layers: int = 6
-    dropout: float = 0.1
+    decoder_layers: int = 3
+    dropout: float = 0.05
     smoothing: float = 0.1  # of the labels
-    batch_tokens: int = 2048  # source or target, whichever is longer, padding included
+    batch_tokens: int = 1024  # source or target, whichever is longer, padding included
     peak: float = 1e-3  # learning rate after the warm-up; then falls with the inverse root of the step
-    warm_up: int = 800  # steps
+    warm_up: int = 600  # steps
     clip: float = 1.0  # norm of the gradient
     average: float = 0.999  # decay of the running average of the weights, which is what is kept in the end
     seed: int = 0

@@ -474,9 +474,16 @@ def test_a_marian_folder_loads_without_its_head(tmp_path: Path) -> None:
 
 def test_the_model_that_is_trained_here_is_loaded_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWISE_CACHE", str(tmp_path))
-    with pytest.raises(ModelError, match=r"demo-nmt must be trained once.*experiments/nmt/train.py"):
+    monkeypatch.setattr("headwise.models.packaged.WEIGHTS", tmp_path / "weights")
+    with pytest.raises(ModelError, match=r"demo-nmt must be packaged or trained.*experiments/nmt/train.py"):
         hw.load("demo-nmt")
     made = copier()
     made.hf.save_pretrained(tmp_path / "nmt-de-en" / "model")
     made.tokenizer.save_pretrained(tmp_path / "nmt-de-en" / "model")
+    assert hw.load("demo-nmt").layers("cross") == 2
+    monkeypatch.setenv("HEADWISE_CACHE", str(tmp_path / "other"))
+    (tmp_path / "nmt-de-en" / "model").rename(tmp_path / "weights-of-it")
+    monkeypatch.setattr("headwise.models.packaged.WEIGHTS", tmp_path / "packaged")
+    (tmp_path / "packaged").mkdir()
+    (tmp_path / "weights-of-it").rename(tmp_path / "packaged" / "demo-nmt")
     assert hw.load("demo-nmt").layers("cross") == 2

