@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -176,3 +177,73 @@ def test_python_m_headwise_is_headwise(tmp_path: Path):
     )
     assert shown.returncode == 2
     assert "Traceback" not in shown.stderr
+
+
+@pytest.fixture
+def parallel(tmp_path: Path) -> dict[str, Path]:
+    """Six pairs in three files, the gold links counted from 1."""
+    files = {
+        "de": "The old dog sat in the sun .\nit was said\nthe big sea\nthe end\nall of it\nso it was\n",
+        "en": "so it was in the sea .\nit was said , again\nthe sea is big\nthe end\nall of it\nso was it\n",
+        "gold": "1-1 2p2 3-3 8-7\n1-1 2-2 3-3\n1-1\n2-2\n3-3 1-1\n1-1\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    return {name: tmp_path / name for name in (*files, "out")}
+
+
+def test_align_scores_and_writes_links_and_pages(headwise, parallel):
+    flags = [part for name in ("de", "en", "gold") for part in (f"--{SIDES[name]}", str(parallel[name]))]
+    code, out, err = headwise("align", "--model", "tiny:marian", *flags, "--out", str(parallel["out"]),
+                              "--set", "choose_first=2", "--set", "resamples=20", "--pages", "1")  # fmt: skip
+    assert code == 0
+    assert "counts words from 1" in err
+    assert out.count("  AER ") == 4 * 2 + 1
+    lines = (parallel["out"] / "links.txt").read_text().split("\n")
+    assert len(lines) == 7
+    both = zip(*(parallel[side].read_text().split("\n") for side in ("de", "en")), strict=True)
+    sizes = [(len(one.split()), len(other.split())) for one, other in both]
+    for line, (source, target) in zip(lines, sizes, strict=True):
+        for link in line.split():
+            s, t = map(int, link.split("-"))
+            assert s < source
+            assert t < target
+    assert (parallel["out"] / "pages" / "0001.html").stat().st_size > 10_000
+    assert headwise("show", str(parallel["out"]))[0] == 0
+
+
+SIDES = {"de": "source", "en": "target", "gold": "gold"}
+
+
+def test_align_without_gold_is_the_study(headwise, parallel):
+    flags = ["--source", str(parallel["de"]), "--target", str(parallel["en"])]
+    code, out, _ = headwise("align", "--model", "tiny:t5", *flags, "--out", str(parallel["out"]))
+    assert code == 0
+    assert "chosen by the agreement of both sides" in out
+    assert "AER" not in out
+    table = pl.read_parquet(parallel["out"] / "table.parquet")
+    code, _, _ = headwise("run", "alignment", "--model", "tiny:t5", "--corpus", str(parallel["out"] / "corpus.pairs"),
+                          "--set", "heads=false", "--out", str(parallel["out"] / "again"))  # fmt: skip
+    assert code == 0
+    assert pl.read_parquet(parallel["out"] / "again" / "table.parquet").equals(table)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--model", "tiny:gpt2"], "no encoder–decoder"),
+        (["--model", "tiny:marian", "--gold", "{de}"], "a link must be written"),
+        (["--model", "tiny:marian", "--beside", "x={gold}"], "pass --gold too"),
+        (["--model", "tiny:marian", "--gold", "{gold}", "--base", "0"], "line 1: the source has 8 words"),
+        (["--model", "tiny:marian", "--set", "rule=first"], "rule must be of soft, union"),
+    ],
+)
+def test_align_refuses_in_one_line(headwise, parallel, flags, said):
+    filled = [flag.format(**parallel) for flag in flags]
+    usual = {"--source": "de", "--target": "en"}
+    sides = [part for flag, name in usual.items() if flag not in filled for part in (flag, str(parallel[name]))]
+    code, _, err = headwise("align", *filled, *sides, "--out", str(parallel["out"]))
+    assert code == 2
+    assert len(err.strip().split("\n")) == 1
+    assert re.search(said, err)
+    assert not parallel["out"].exists()

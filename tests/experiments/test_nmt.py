@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 
@@ -21,8 +23,8 @@ PAIRS = [("Das ist ein Haus.", "That is a house."), ("Er geht nach Hause , oder 
 
 @pytest.fixture(scope="module")
 def scripts() -> Iterator[dict[str, ModuleType]]:
-    """data.py, model.py and train.py, which are scripts beside one another and not a package."""
-    names = ("data", "model", "train")
+    """data.py, model.py, train.py and package.py, which are scripts beside one another and not a package."""
+    names = ("data", "model", "train", "package")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(FOLDER))
         found = {name: __import__(name) for name in names}
@@ -130,6 +132,23 @@ def test_what_is_written_loads_offline_and_has_its_cross_attention_proved(script
     assert trace.target.tokens[0] == "<pad>"
     inputs = loaded.tokenizer("Das ist ein Haus.", return_tensors="pt")
     assert loaded.hf.generate(**inputs, max_length=9).shape[1] <= 9
+
+
+def test_what_is_packaged_loads_and_its_card_says_what_was_measured(scripts, recipe, tokenizer, tmp_path, monkeypatch):
+    work, out = tmp_path / "work", tmp_path / "weights" / "demo-nmt"
+    scripts["model"].export(scripts["model"].new_model(recipe, len(tokenizer)), tokenizer, work / "model")
+    (work / "recipe.json").write_text(json.dumps(asdict(recipe)))
+    (work / "log.jsonl").write_text('{"step": 7, "cpu_seconds": 180.0, "target_tokens": 1234}\n')
+    scores = {"tatoeba": {"pairs": 5, "bleu": 12.5, "chrf": 30.1}}
+    (work / "bleu.json").write_text(json.dumps({"sacrebleu": "2", "scores": scores}))
+    monkeypatch.setattr(sys, "argv", ["package.py", "--work", str(work), "--out", str(out)])
+    scripts["package"].main()
+    card = (out / "README.md").read_text("utf-8")
+    assert "| tatoeba | 5 | 12.5 | 30.1 |" in card
+    assert "for 3 minutes of one CPU thread, 7 steps" in card
+    assert "research only" in card
+    monkeypatch.setattr("headwise.models.packaged.WEIGHTS", out.parent)
+    assert hw.load("demo-nmt").layers("cross") == 2
 
 
 @pytest.mark.slow

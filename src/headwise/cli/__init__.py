@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from headwise.cli import compare, inspect, list_, report, reproduce, run, serve, view
+from headwise.cli import align, compare, inspect, list_, report, reproduce, run, serve, view
 from headwise.errors import HeadwiseError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.command("show", help=run.SHOW_HELP)(run.show)
 app.command("reproduce", help=reproduce.HELP)(reproduce.reproduce)
 app.command("compare", help=compare.HELP)(compare.compare)
 app.command("serve", help=serve.HELP)(serve.serve)
+app.command("align", help=align.HELP)(align.align)
 app.command("list", help=list_.HELP)(list_.list_)
 
 

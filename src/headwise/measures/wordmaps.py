@@ -30,8 +30,8 @@ WordMap = Float[Tensor, "batch head query_word key_word"]
 class Words:
     """Which tokens make which words, as matrices; words may be all of a text, or those that a study asks about."""
 
-    giving: Float[Tensor, "batch query_word token"]  # 1 / (tokens of the word), or 1 at its first token
-    receiving: Float[Tensor, "batch token key_word"]  # 1 at the word's tokens
+    giving: Float[Tensor, "batch query_word query"]  # 1 / (tokens of the word), or 1 at its first token
+    receiving: Float[Tensor, "batch key key_word"]  # 1 at the word's tokens
 
     @cached_property
     def there(self) -> Bool[Tensor, "batch key_word"]:

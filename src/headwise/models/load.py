@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from headwise.errors import HeadwiseError, InputError, ModelError
 from headwise.models.capture import quiet
 from headwise.models.model import Model
-from headwise.models.packaged import PACKAGED, packaged_folder
+from headwise.models.packaged import PACKAGED, TRAINED, packaged_folder, trained_folder
 from headwise.models.proof import prove
 from headwise.models.tasks import auto_class
 from headwise.models.tiny import tiny_model
@@ -34,8 +34,9 @@ def load(
 ) -> Model:
     """Load a model and prove its attention.
 
-    `source`: a hub id, a folder with safetensors, "demo" | "demo-llm" | "demo-base", "tiny:bert" and its like, or a
-    (model, tokenizer) pair, which is switched to eval mode and otherwise left as it is. `task` adds a head.
+    `source`: a hub id, a folder with safetensors, "demo" | "demo-llm" | "demo-base" | "demo-nmt" (once it was trained),
+    "tiny:bert" and its like, or a (model, tokenizer) pair, which is switched to eval mode and otherwise left as it is.
+    `task` adds a head.
     """
     kind = _dtype(dtype)
     if isinstance(source, tuple):
@@ -76,7 +77,9 @@ def _read(
         if name.startswith("tiny:"):
             model, tokenizer = tiny_model(name.removeprefix("tiny:"), task=task)
             return model.to(dtype), tokenizer  # type: ignore[arg-type]
-        where = str(packaged_folder(name)) if name in PACKAGED else name
+        where = name
+        if name in PACKAGED or name in TRAINED:
+            where = str(packaged_folder(name) if name in PACKAGED else trained_folder(name))
         _check_folder(where)
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(where, **options)
@@ -87,8 +90,14 @@ def _read(
         raise
     except Exception as error:  # whatever transformers makes of a broken checkpoint is one line here
         raise _unreadable(name, task, error) from error
-    _check_complete(name, task, info["missing_keys"])
+    learned = (key for key in info["missing_keys"] if not _is_computed(model, key))
+    _check_complete(name, task, learned)
     return model, tokenizer
+
+
+def _is_computed(model: PreTrainedModel, key: str) -> bool:
+    """Sines and cosines of positions (Marian, Pegasus) are made anew, and so left out of checkpoints."""
+    return "Sinusoidal" in type(model.get_submodule(key.rpartition(".")[0])).__name__
 
 
 def _check_complete(name: str, task: str | None, missing: Iterable[str]) -> None:

@@ -21,5 +21,6 @@ STUDIES: Registry[type[Study]] = Registry(
         "headwise.studies.probe",
         "headwise.studies.faithfulness",
         "headwise.studies.adversary",
+        "headwise.studies.alignment",
     ),
 )

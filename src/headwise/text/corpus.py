@@ -10,6 +10,7 @@
 | tsv      | a line of fields; quotes mean nothing                         | .tsv                          |
 | conllu   | a sentence with its parse                                     | .conllu                       |
 | conll    | a document with its mentions, parses in a parallel .conllu    | .conll, a folder of them      |
+| pairs    | `source ||| target`, perhaps `||| links` (0-0 1p2)             | .pairs                        |
 
 "With a blank line inside" means: between two other lines within the first MiB. `columns` names the field of the
 text and, if there is one, that of its pair, `label` that of its label; numbers are fields of a tsv without a header.
@@ -53,6 +54,7 @@ SUFFIXES = {
     ".tsv": "tsv",
     ".conllu": "conllu",
     ".conll": "conll",
+    ".pairs": "pairs",
 }
 
 
@@ -64,7 +66,7 @@ class Document:
     text: str
     pair: str | None = None
     section: int = 0  # number of titles before it: paragraphs of different articles are not neighbours
-    notes: Any = None  # what the corpus knows of it: a label (str), a parse (Sentence), mentions (CorefDocument)
+    notes: Any = None  # what the corpus knows of it: a label (str), a parse (Sentence), mentions (CorefDocument), links
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from headwise.errors import InputError
-from headwise.text import conllu, coref
+from headwise.text import alignments, conllu, coref
 from headwise.text.streams import Stream
 
 LONGEST = 1 << 24  # bytes of a line or block; a binary file may have no line end at all
@@ -206,6 +206,15 @@ def read_conll(source: Source, _stream: Stream, skipped: Counter[str]) -> Iterat
     return (Text(document.text, notes=document) for document in coref.read(Path(source.path), skipped))
 
 
+def read_pairs(source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[Text]:
+    """`source ||| target`, perhaps `||| links`; a file that breaks the format is refused, with the line."""
+    for number, line in enumerate(raw_lines(stream, skipped), start=1):
+        text = decoded(line, skipped) if line.strip() else None
+        if text is not None:
+            pair = alignments.parse_pair(text, f"{source.name}, line {number}")
+            yield Text(pair.source, pair.target, notes=pair)
+
+
 def checked(row: Sequence[Any], label: Any, skipped: Counter[str]) -> Iterator[Text]:
     """The row's text and pair (which may be missing), or nothing with the reason counted."""
     text, pair = (*row, None, None)[:2]
@@ -244,4 +253,5 @@ READERS: dict[str, Callable[[Source, Stream, Counter[str]], Iterator[Text]]] = {
     "tsv": read_tsv,
     "conllu": read_conllu,
     "conll": read_conll,
+    "pairs": read_pairs,
 }

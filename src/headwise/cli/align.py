@@ -1,0 +1,143 @@
+"""`headwise align`: which words of a source and its translation belong together, by a translation model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headwise.cli import options
+from headwise.errors import InputError
+
+if TYPE_CHECKING:
+    from headwise.results import Result
+    from headwise.text.alignments import Pair
+
+HELP = """Word alignment by a translation model: links from its cross-attention, and their error rate where gold is.
+
+Line n of --source is translated by line n of --target; words are what stands between blanks. The target is read, not
+written anew. Links go to OUT/links.txt in Pharaoh format (0-0 1-2, source first, counted from 0), a line a pair. With
+--gold the layer is chosen by AER on a fifth of the pairs and scored on the rest; without, by how well the links from
+either side agree. Everything else is in the result of the study `alignment`: table, fig7, fig8, table3.
+
+  headwise align --model Helsinki-NLP/opus-mt-de-en --source de.txt --target en.txt --out out
+  headwise align --model MODEL --source de --target en --gold gold.talp --out out --pages 3
+  headwise align --model MODEL --source de --target en --gold gold.talp --beside eflomal=eflomal.txt --out out
+  headwise align --model MODEL --source de --target en --set extractions=argmax,mutual --set rule=union --out out
+"""
+
+Model = Annotated[
+    str, typer.Option(help="An encoder–decoder: hub id, folder, or demo-nmt once it was trained.", show_default=False)
+]
+Source = Annotated[Path, typer.Option(help="Sentences, a line each; UTF-8, else Latin-1.", show_default=False)]
+Target = Annotated[Path, typer.Option(help="Their translations.", show_default=False)]
+Out = Annotated[Path, typer.Option(help="Folder for links, table and figures.", show_default=False)]
+Gold = Annotated[Path | None, typer.Option(help="Gold links: talp (1-2 3p4) or Pharaoh (0-1 2-3).")]
+Base = Annotated[int | None, typer.Option(help="Gold links count words from 0 or 1; seen from the file otherwise.")]
+Encoding = Annotated[str | None, typer.Option(help="Of source and target, where neither UTF-8 nor Latin-1.")]
+Beside = Annotated[
+    list[str] | None,
+    typer.Option(help="Links of another aligner to score too, counted from 0.", metavar="NAME=FILE"),
+]
+Gradients = Annotated[bool, typer.Option("--gradients", help="Gradient baselines too: a pass a word, slow.")]
+Pages = Annotated[int, typer.Option(help="Viewer pages of so many pairs, to OUT/pages.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A setting of the study; see `headwise list studies`.", metavar="KEY=VALUE"),
+]
+CORPUS, LINKS = "corpus.pairs", "links.txt"
+
+
+def align(
+    model: Model,
+    source: Source,
+    target: Target,
+    out: Out,
+    gold: Gold = None,
+    base: Base = None,
+    encoding: Encoding = None,
+    beside: Beside = None,
+    gradients: Gradients = False,
+    pages: Pages = 0,
+    set_: Set = None,
+    truncate: options.Truncate = False,
+) -> None:
+    from headwise.text.alignments import read_pairs, write_pairs
+
+    pairs, said = read_pairs(source, target, gold, encoding=encoding, base=base)
+    for note in said:
+        print(note, file=sys.stderr)
+    if beside and gold is None:
+        raise InputError("Other aligners' links are scored by gold ones, but there are none; pass --gold too.")
+    settings = _settings(set_ or [], beside or [], gradients=gradients, gold=gold is not None)
+    result = _run(model, write_pairs(pairs), out, settings, gradients=gradients, truncate=truncate)
+    _write_links(result, len(pairs))
+    _tell(result, len(pairs))
+    if pages:
+        _write_pages(model, pairs[:pages], out / "pages", truncate=truncate)
+
+
+def _settings(assignments: list[str], beside: list[str], *, gradients: bool, gold: bool) -> dict[str, Any]:
+    """What the study is told; single heads are left out where there is nothing to score them by."""
+    from headwise.cli.settings import settings_of
+    from headwise.studies.alignment.gradients import METHODS
+
+    chosen = settings_of("alignment", None, assignments)["alignment"]
+    return {"heads": gold, "beside": tuple(beside), **({"gradients": METHODS} if gradients else {}), **chosen}
+
+
+def _run(model: str, corpus: bytes, out: Path, settings: dict[str, Any], *, gradients: bool, truncate: bool) -> Result:
+    from headwise.engine.run import run
+    from headwise.models.load import load
+    from headwise.results import Result
+    from headwise.results.files import write_files
+    from headwise.studies.alignment import Alignment
+
+    loaded = load(model, task="translation" if gradients or settings.get("gradients") else None)
+    Alignment(**settings).check(loaded)  # before anything is written
+    write_files(out, {CORPUS: corpus})
+    result = run("alignment", loaded, corpus=out / CORPUS, out=out, settings={"alignment": settings}, truncate=truncate)
+    assert isinstance(result, Result)
+    return result
+
+
+def _write_links(result: Result, count: int) -> None:
+    from headwise.results.files import write_files
+    from headwise.studies.alignment import chosen_links
+    from headwise.text.alignments import write_links
+
+    write_files(result.folder, {LINKS: write_links(chosen_links(result.state, count))})
+
+
+def _tell(result: Result, count: int) -> None:
+    """What was chosen, what it scores, what was skipped, where it is."""
+    import polars as pl
+
+    from headwise.studies.alignment import choice
+
+    best = choice(result.state)
+    how = "AER on the choosing part" if best["by"] == "chosen_aer" else "the agreement of both sides"
+    print(
+        f"{count} pairs, {result.manifest['model']['name']}: {best['quantity']} of layer {best['layer']}, "
+        f"{best['position']} position, {best['extraction']}; chosen by {how}"
+    )
+    table = result.table.filter(pl.col("aer").is_not_null() & pl.col("head").is_null())
+    for row in table.filter(pl.col("best") | pl.col("layer").is_null()).sort("aer").iter_rows(named=True):
+        where = "" if row["layer"] is None else f"L{row['layer']}, {row['position']}, {row['extraction']}"
+        print(f"  AER {row['aer']:.3f} ({row['low']:.3f} to {row['high']:.3f})  {row['quantity']:<16} {where}")
+    skipped = ", ".join(f"{number} {reason}" for reason, number in result.manifest["skipped"].items())
+    if skipped:
+        print(f"  skipped, and left without links: {skipped}", file=sys.stderr)
+    print(f"  wrote {result.folder / LINKS}; figures: {', '.join(result.figures)}")
+
+
+def _write_pages(model: str, pairs: list[Pair], folder: Path, *, truncate: bool) -> None:
+    from headwise.models.load import load
+
+    loaded = load(model)
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, pair in enumerate(pairs, start=1):
+        trace = loaded.trace(pair.source, pair.target, truncate=truncate)
+        print(f"  wrote {trace.save_html(folder / f'{number:04d}.html')}")
