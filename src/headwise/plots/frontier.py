@@ -54,13 +54,14 @@ def frontier(
     if marked is not None:
         band = pl.DataFrame({"x": [marked[0]], "low": [marked[1]], "high": [marked[2]], "name": [marked[3]]})
         layers.insert(0, alt.Chart(band).mark_rect(opacity=0.12, color="#000").encode(x="low:Q", x2="high:Q"))
-        layers += _rule(band, "#444", "right")
+        layers += _rule(band, "#444", 4)
     if limit is not None:
-        layers += _rule(pl.DataFrame({"x": [limit[0]], "name": [limit[1]]}), "#999", "left")
+        layers += _rule(pl.DataFrame({"x": [limit[0]], "name": [limit[1]]}), "#999", size[1] - 16)
     return alt.layer(*layers).properties(width=size[0], height=size[1])
 
 
-def _rule(place: pl.DataFrame, colour: str, align: str) -> list[Any]:
+def _rule(place: pl.DataFrame, colour: str, down: int) -> list[Any]:
+    """A dashed line with its name, so many pixels from the top."""
     base = alt.Chart(place).encode(x="x:Q")
-    text = base.mark_text(align=align, dx=4 if align == "left" else -4, baseline="top", color=colour, fontSize=10)
-    return [base.mark_rule(strokeDash=[5, 4], color=colour), text.encode(text="name:N", y=alt.value(4))]
+    text = base.mark_text(align="right", dx=-4, baseline="top", color=colour, fontSize=10)
+    return [base.mark_rule(strokeDash=[5, 4], color=colour), text.encode(text="name:N", y=alt.value(down))]
