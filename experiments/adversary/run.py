@@ -43,7 +43,7 @@ from headwise.tagging.tagger import Attention, Shape, initial, tagged
 
 STAGES = ("base", "adversaries", "probes", "facts")
 LAMBDAS = (0.0, 0.003, 0.01, 0.02, 0.05, 0.2, 3.0)
-GUIDES = ("base", "uniform", "adversary λ=0.2", "adversary λ=3", "random", "permuted base")
+GUIDES = ("base", "uniform", "adversary λ=0.2", "adversary λ=3", "random", "permuted base", "adversary λ=0.01")
 
 
 @dataclass(frozen=True)

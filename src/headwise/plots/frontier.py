@@ -25,8 +25,8 @@ def frontier(
 ) -> Any:
     """Columns `kind`, `label`, `x`, `x_low`, `x_high`, `y`, `y_low`, `y_high`.
 
-    Points of kind `curve` are joined in the order of x and show their label. `marked`: x, its interval and a name for a
-    band (a knee); `limit`: x and a name for a dashed line.
+    Points of kind `curve` are joined in the order of the table and show their label. `marked`: x, its interval and a
+    name for a band (a knee); `limit`: x and a name for a dashed line.
     """
     x = alt.X("x:Q", title=titles[0], scale=alt.Scale(nice=True, zero=True))
     y = alt.Y("y:Q", title=titles[1], scale=alt.Scale(nice=True, zero=True))
@@ -37,10 +37,12 @@ def frontier(
     shape = alt.Shape(
         "kind:N", title=None, sort=list(kinds), scale=alt.Scale(domain=list(kinds), range=SHAPES[: len(kinds)])
     )
-    joined = points.filter(pl.col("kind") == curve).sort("x")
+    joined = points.filter(pl.col("kind") == curve).with_row_index("place")
     base = alt.Chart(points)
     layers = [
-        alt.Chart(joined).mark_line(strokeWidth=2, color=CATEGORIES[list(kinds).index(curve)]).encode(x=x, y=y),
+        alt.Chart(joined)
+        .mark_line(strokeWidth=2, color=CATEGORIES[list(kinds).index(curve)])
+        .encode(x=x, y=y, order="place:Q"),
         base.mark_rule(strokeWidth=1.2, opacity=0.6).encode(x=alt.X("x_low:Q"), x2="x_high:Q", y=y, color=colour),
         base.mark_rule(strokeWidth=1.2, opacity=0.6).encode(x=x, y=alt.Y("y_low:Q"), y2="y_high:Q", color=colour),
         base.mark_point(size=70, filled=True, opacity=1).encode(
@@ -54,14 +56,12 @@ def frontier(
         layers.insert(0, alt.Chart(band).mark_rect(opacity=0.12, color="#000").encode(x="low:Q", x2="high:Q"))
         layers += _rule(band, "#444", 4)
     if limit is not None:
-        layers += _rule(pl.DataFrame({"x": [limit[0]], "name": [limit[1]]}), "#999", 4)
+        layers += _rule(pl.DataFrame({"x": [limit[0]], "name": [limit[1]]}), "#999", size[1] - 16)
     return alt.layer(*layers).properties(width=size[0], height=size[1])
 
 
-def _rule(place: pl.DataFrame, colour: str, top: int) -> list[Any]:
+def _rule(place: pl.DataFrame, colour: str, down: int) -> list[Any]:
+    """A dashed line with its name, so many pixels from the top."""
     base = alt.Chart(place).encode(x="x:Q")
     text = base.mark_text(align="right", dx=-4, baseline="top", color=colour, fontSize=10)
-    return [
-        base.mark_rule(strokeDash=[5, 4], color=colour),
-        text.encode(text="name:N", y=alt.value(top)),
-    ]
+    return [base.mark_rule(strokeDash=[5, 4], color=colour), text.encode(text="name:N", y=alt.value(down))]
