@@ -11,7 +11,7 @@ import typer
 from headwise.errors import InputError
 
 Pair = Annotated[str | None, typer.Argument(help="A second text; the target for translation models.")]
-Model = Annotated[str, typer.Option(help="Hub id, folder, demo, demo-llm, demo-base or tiny:NAME.")]
+Model = Annotated[str, typer.Option(help="Hub id, folder, demo, demo-llm, demo-base, demo-nmt or tiny:NAME.")]
 Task = Annotated[
     str | None,
     typer.Option(help="Load a head too: masked-lm, causal-lm, classification, token-classification, translation."),
