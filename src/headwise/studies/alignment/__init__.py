@@ -318,7 +318,7 @@ class Alignment(Study):
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         """fig7 and table3 where there are gold links; fig8 (the best layer) and fig13-17 (every layer) of examples."""
         together = [column.quantity for column in self._columns(setting.stacks["cross"][1]) if column.head is None]
-        return drawn.figures(self.table(state, setting), state, setting, self.positions[0], together)
+        return drawn.figures(self.table(state, setting), state, setting, together)
 
 
 NUMBERS = ("aer", "low", "high", "precision", "recall", "chosen_aer", "all_aer")

@@ -23,27 +23,26 @@ MAPS = ("raw", "norm-sum")  # what the paper draws
 DIAGONAL = "the diagonal"
 
 
-def figures(
-    table: pl.DataFrame, state: State, setting: Setting, position: str, together: Sequence[str]
-) -> Mapping[str, Any]:
-    """All that the state allows; `position` is that of the maps, `together` the order of their quantities."""
+def figures(table: pl.DataFrame, state: State, setting: Setting, together: Sequence[str]) -> Mapping[str, Any]:
+    """All that the state allows; `together` is the order of the quantities in the maps."""
     charts: dict[str, Any] = {}
     if table["aer"].is_not_null().any():
         charts |= {"fig7": _fig7(table, setting), "table3": _table3(table, setting)}
     shown = [quantity for quantity in MAPS if quantity in together] or list(together[:1])
     if "words@cross.0" in state and shown:
         layers = list(range(setting.stacks["cross"][0]))
-        best = best_layer(table, shown[-1], position)
+        best, position = best_place(table, shown[-1])
         charts["fig8"] = _fig8(state, setting, position, together, shown, best)
         charts["fig13-17"] = _every_layer(state, setting, position, together, shown, layers)
     return charts
 
 
-def best_layer(table: pl.DataFrame, quantity: str, position: str) -> int:
-    """By AER on the choosing part, or by agreement where there are no gold links."""
-    rows = table.filter((pl.col("quantity") == quantity) & (pl.col("position") == position) & pl.col("head").is_null())
+def best_place(table: pl.DataFrame, quantity: str) -> tuple[int, str]:
+    """Layer and position, by AER on the choosing part, or by agreement where there are no gold links."""
+    rows = table.filter((pl.col("quantity") == quantity) & pl.col("head").is_null())
     scored = rows["chosen_aer"].is_not_null().any()
-    return rows.sort("chosen_aer" if scored else "agreement", descending=not scored).row(0, named=True)["layer"]
+    best = rows.sort("chosen_aer" if scored else "agreement", descending=not scored).row(0, named=True)
+    return best["layer"], best["position"]
 
 
 def _first_way(table: pl.DataFrame) -> pl.DataFrame:
