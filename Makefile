@@ -7,7 +7,7 @@ export HF_HUB_OFFLINE ?= 1
 .PHONY: demo test check bench clean
 
 demo: $(READY)
-	$(BIN)/headwise report --out out/demo
+	$(BIN)/headwise report --first 64 --out out/demo
 	@echo "Open out/demo/report.html in a browser: its first page says what may be read from this model's attention."
 
 test: $(READY)

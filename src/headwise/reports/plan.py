@@ -26,7 +26,7 @@ from headwise.text.corpus import CorpusSpec, Document
 UNLABELLED = ("surface", "norms", "nullspace", "distances", "importance", "mixing", "identity")
 LABELLED = {"conllu": "syntax", "conll": "coref"}
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "mixing": {"texts": 8},
+    "mixing": {"texts": 3},
     "identity": {"folds": 5, "sentences": 1000},
 }
 TIMED = 6  # texts of which one pass is timed
