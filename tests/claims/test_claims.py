@@ -134,6 +134,16 @@ def test_layers_that_lose_their_word() -> None:
     assert not_own(shares).verdict == "holds"
 
 
+def test_a_claim_about_what_was_not_asked_is_not_comparable() -> None:
+    table = pl.DataFrame(
+        [("rate", "test", "none", "cosine", 0, 0, 0, 1.0)],
+        schema=["what", "set", "map", "distance", "layer", "tested", "offset", "value"], orient="row",
+    )  # fmt: skip
+    claims = [claim for item in PAPERS["brunner2020"].items if item.id in ("fig2a", "fig2b") for claim in item.claims]
+    verdicts = [claim.found(table).verdict for claim in claims]
+    assert verdicts == ["not comparable", "holds", "not comparable"]
+
+
 @pytest.mark.parametrize("family", ["bert", "llama", "t5"])
 def test_claims_can_be_looked_at_for_any_kind_of_model(family: str, load, tmp_path: Path) -> None:
     """Also where there are no separators, no [CLS], or two stacks: a claim says so and does not fail."""

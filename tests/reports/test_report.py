@@ -11,8 +11,9 @@ import pytest
 
 import headwise as hw
 from headwise.errors import InputError
-from headwise.reports.page import chart_library, columns_of, finite
+from headwise.reports.page import chart_library, columns_of
 from headwise.reports.plan import agenda
+from headwise.results.result import finite
 from headwise.text.corpus import open_corpus
 
 STUDIES = ["surface", "nullspace", "mixing"]

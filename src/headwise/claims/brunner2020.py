@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from headwise.claims.claim import Claim, Found, Item, Job, Paper, Table, first_stack, graded, percent
+from headwise.claims.claim import Claim, Found, Item, Job, Paper, Table, asked, first_stack, graded, percent
 from headwise.claims.data import COLA, COLA_GET, MRPC, MRPC_GET, paraphrases, wikipedia
 
 
@@ -52,18 +52,14 @@ def peak_gone(table: Table) -> Found:
 
 
 def rates(table: Table, *, kind: str = "linear", distance: str = "cosine") -> Table:
-    return table.filter(
-        (pl.col("what") == "rate")
-        & (pl.col("map") == kind)
-        & (pl.col("distance") == distance)
-        & (pl.col("set") == "test")
-    )
+    tested = table.filter((pl.col("what") == "rate") & (pl.col("set") == "test"))
+    return asked(tested.filter((pl.col("map") == kind) & (pl.col("distance") == distance)))
 
 
 def own_layers(table: Table, **choice: str) -> list[float]:
     """Rates of maps tested on the layer they were learned on, or that need no learning."""
     rows = rates(table, **choice).filter((pl.col("layer") == pl.col("tested")) & (pl.col("offset") == 0))
-    return rows.sort("tested")["value"].to_list()
+    return asked(rows).sort("tested")["value"].to_list()
 
 
 def told(values: list[float]) -> str:
@@ -112,7 +108,7 @@ def neighbours(table: Table) -> Found:
 
 
 def mixing_rows(table: Table, kind: str, statistic: str) -> list[float]:
-    rows = table.filter((pl.col("kind") == kind) & (pl.col("statistic") == statistic) & (pl.col("group") == ""))
+    rows = asked(table.filter((pl.col("kind") == kind) & (pl.col("statistic") == statistic) & (pl.col("group") == "")))
     return rows.filter(pl.col("layer").is_not_null()).sort("layer")["value"].to_list()
 
 

@@ -24,6 +24,17 @@ class Found:
     verdict: Verdict
 
 
+class UnaskedError(Exception):
+    """A table has no row of the kind that a claim is about."""
+
+
+def asked(rows: Table) -> Table:
+    """The rows, of which there must be some."""
+    if rows.is_empty():
+        raise UnaskedError
+    return rows
+
+
 @dataclass(frozen=True, eq=False)
 class Claim:
     """`theirs` is the paper's number, for the paper's model; `rule` says when the claim holds for another one."""
@@ -32,6 +43,13 @@ class Claim:
     theirs: str
     rule: str
     look: Callable[[Table], Found]
+
+    def found(self, table: Table) -> Found:
+        """What `look` finds, or that the run did not ask for it (another map, quantity or set than the claim's)."""
+        try:
+            return self.look(table)
+        except UnaskedError:
+            return Found("the run did not ask for this", "not comparable")
 
 
 @dataclass(frozen=True, eq=False)

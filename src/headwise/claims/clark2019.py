@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from headwise.claims.claim import Claim, Found, Item, Job, Paper, Table, first_stack, graded, heads, percent
+from headwise.claims.claim import Claim, Found, Item, Job, Paper, Table, asked, first_stack, graded, heads, percent
 from headwise.claims.data import EWT, EWT_GET, GUM, GUM_GET, wikipedia
 
 
 def raw(table: Table) -> Table:
-    return first_stack(table).filter(pl.col("quantity") == "raw")
+    return asked(first_stack(table).filter(pl.col("quantity") == "raw"))
 
 
 def by_layer(table: Table, column: str) -> list[float]:
@@ -98,7 +98,7 @@ def relations(table: Table) -> Found:
 
 def antecedents(table: Table) -> Found:
     all_mentions = first_stack(table).filter(pl.col("type") == "all")
-    head = all_mentions.filter((pl.col("quantity") == "raw") & pl.col("best"))["accuracy"].max()
+    head = asked(all_mentions.filter((pl.col("quantity") == "raw") & pl.col("best")))["accuracy"].max()
     rules = all_mentions.filter(pl.col("quantity") == "rules")
     of = dict(zip(rules["name"].to_list(), rules["accuracy"].to_list(), strict=True))
     words = f"best head {head:.0%}; " + ", ".join(f"{name} {value:.0%}" for name, value in of.items())
@@ -107,6 +107,7 @@ def antecedents(table: Table) -> Found:
 
 def probes(table: Table) -> Found:
     scores = table.filter((pl.col("what") == "uas") & (pl.col("decoder") == "argmax"))
+    asked(scores.filter(pl.col("quantity") == "raw"))
     of = {(row["probe"], row["quantity"]): float(row["value"]) for row in scores.iter_rows(named=True)}
     alone, vectors = of["attention", "raw"], of["attention+vectors", "raw"]
     right = next(value for (probe, _), value in of.items() if probe == "right-branching")

@@ -127,7 +127,7 @@ def _rows(paper: Paper, item: Item, found: Result | str | None, out: Path) -> li
     _draw(item, found, out / "figures")
     if not item.claims:
         return [(*name, item.shows, "", f"{found.folder}", "", "")]
-    looked = [(claim, claim.look(found.table)) for claim in item.claims]
+    looked = [(claim, claim.found(found.table)) for claim in item.claims]
     return [(*name, claim.says, claim.theirs, seen.value, seen.verdict, claim.rule) for claim, seen in looked]
 
 

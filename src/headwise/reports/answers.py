@@ -161,7 +161,8 @@ def mixing(results: Results) -> Answer | None:
         )
     if "identity" in results:
         table = results["identity"].table
-        linear, none = own_layers(table), own_layers(table, kind="none")
+        maps = set(table.filter(pl.col("distance") == "cosine")["map"])
+        linear, none = (own_layers(table, kind=kind) if kind in maps else [] for kind in ("linear", "none"))
         if linear:
             because.append((f"A linear map still finds a token's own place among its sentence in {told(linear)} of the "
                             "cases, layer by layer.", "identity"))  # fmt: skip

@@ -87,7 +87,7 @@ def checked(results: Results) -> list[Checked]:
             for claim in item.claims:
                 if (paper.name, claim.look) not in seen:  # the same claim on another corpus
                     seen.add((paper.name, claim.look))
-                    found.append(Checked(paper, item, claim, claim.look(result.table)))
+                    found.append(Checked(paper, item, claim, claim.found(result.table)))
     return found
 
 
@@ -150,7 +150,7 @@ def _study(name: str, result: Result) -> Iterable[str]:
     for figure in result.figures:
         spec = result.spec(figure)
         yield f'<figure class="chart" id="{name}-{figure}" data-spec="spec-{name}-{figure}"><p>{figure}</p></figure>\n'
-        yield f'<script type="application/json" id="spec-{name}-{figure}">{script_json(finite(spec))}</script>\n'
+        yield f'<script type="application/json" id="spec-{name}-{figure}">{script_json(spec)}</script>\n'
     shown = result.table.head(MOST_ROWS)
     cut = f", of which the first {MOST_ROWS:,} are here" if len(result.table) > MOST_ROWS else ""
     yield f"<details class='data'><summary>Table: {len(result.table):,} rows{cut}</summary>"
@@ -225,15 +225,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
-
-
-def finite(value: Any) -> Any:
-    """The same JSON with null where a number is not finite, as browsers need it."""
-    if isinstance(value, dict):
-        return {key: finite(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 # --- what every report carries ---

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -76,12 +77,21 @@ def write_result(
     """Write a result, whole or not at all, and open it. `manifest` gains the fields `format` and `files`."""
     folder = Path(folder)
     contents = {TABLE: parquet_bytes(table), STATE: save({k: v.contiguous() for k, v in state.items()})}
-    contents |= {figure_file(name): json_bytes(spec) for name, spec in figures.items()}
+    contents |= {figure_file(name): json_bytes(finite(spec)) for name, spec in figures.items()}
     files = {name: {"sha256": digest(content), "bytes": len(content)} for name, content in contents.items()}
     manifest = {**manifest, "format": FORMAT, "files": files}
     write_files(folder, {**contents, MANIFEST: json_bytes(manifest)})
     forget_other_figures(folder, files)
     return open_result(folder)
+
+
+def finite(value: Any) -> Any:
+    """The same JSON with null where a number is not finite, as JSON needs it: an interval of one fold, say."""
+    if isinstance(value, dict):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def open_result(folder: str | Path) -> Result:
