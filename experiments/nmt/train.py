@@ -24,7 +24,7 @@ from types import FrameType
 from typing import TextIO
 
 import torch
-from data import Pair, read_corpus
+from data import SOURCES, Pair, read_corpus
 from jaxtyping import Bool, Float, Int
 from model import PAD_ID, POSITIONS, Recipe, export, new_model, train_tokenizer
 from safetensors import safe_open
@@ -198,19 +198,21 @@ def _packed(rows: Sequence[Tensor]) -> tuple[Int[Tensor, "batch token"], Bool[Te
     return pad_sequence([row.long() for row in rows], batch_first=True, padding_value=PAD_ID), mask
 
 
-def prepare(folder: Path, data: Path, recipe: Recipe) -> tuple[PreTrainedTokenizerFast, dict[str, Encoded]]:
+def prepare(
+    folder: Path, data: Path, recipe: Recipe, sources: Sequence[str] = SOURCES
+) -> tuple[PreTrainedTokenizerFast, dict[str, Encoded]]:
     """Tokenizer and encoded pairs ("train", and each validation set), made once and kept in `folder`."""
     known = folder / "recipe.json"
     if known.exists() and json.loads(known.read_text()) != asdict(recipe):
         raise SystemExit(f"{folder} was begun with another recipe ({known}); resume with that one, or use --out.")
     if not (folder / "pairs.safetensors").exists():
-        _prepare(folder, data, recipe)
+        _prepare(folder, data, recipe, sources)
     return AutoTokenizer.from_pretrained(folder / "tokenizer"), _stored_pairs(folder / "pairs.safetensors")
 
 
-def _prepare(folder: Path, data: Path, recipe: Recipe) -> None:
+def _prepare(folder: Path, data: Path, recipe: Recipe, sources: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    corpus = read_corpus(data)
+    corpus = read_corpus(data, sources)
     tokenizer = train_tokenizer((side for pair in corpus.train for side in pair), recipe.vocabulary)
     tokenizer.save_pretrained(folder / "tokenizer")
     parts = {"train": corpus.train, **{f"validation-{name}": pairs for name, pairs in corpus.validation.items()}}
@@ -327,11 +329,11 @@ class Run:
             }
 
 
-def train(folder: Path, data: Path, recipe: Recipe, minutes: float) -> None:
+def train(folder: Path, data: Path, recipe: Recipe, minutes: float, sources: Sequence[str] = SOURCES) -> None:
     """Train until `minutes` of CPU time are used, over all runs of this folder, or until a signal."""
     stop = Stop()
     torch.set_flush_denormal(True)
-    tokenizer, parts = prepare(folder, data, recipe)
+    tokenizer, parts = prepare(folder, data, recipe, sources)
     trainer, checkpoint, progress = Trainer(recipe, len(tokenizer)), folder / "checkpoint.safetensors", Progress()
     if checkpoint.exists():
         progress = trainer.restore(checkpoint)
@@ -348,11 +350,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder of the three corpora")
     parser.add_argument("--out", type=Path, default=FOLDER, help=f"the work folder, {FOLDER} unless told")
     parser.add_argument("--minutes", type=float, default=240, help="CPU minutes over all runs")
+    parser.add_argument("--sources", nargs="+", choices=SOURCES, default=SOURCES, help="what is learned from; all, unless told")
     for field in fields(Recipe):
         kind = type(field.default)
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, default=field.default)
     asked = vars(parser.parse_args())
-    train(asked.pop("out"), asked.pop("data"), minutes=asked.pop("minutes"), recipe=Recipe(**asked))
+    folder, data, minutes, sources = (asked.pop(name) for name in ("out", "data", "minutes", "sources"))
+    train(folder, data, Recipe(**asked), minutes, sources)
 
 
 if __name__ == "__main__":

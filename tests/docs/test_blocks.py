@@ -1,0 +1,79 @@
+"""Every code block and command of the documentation and the README is run.
+
+Python blocks of a page share one namespace, in order; commands run in this process. Both run in a folder of their own
+with small stand-ins under the names that the pages use (`wiki.txt`, `bert-base-uncased`, …: see `world`), for no model
+and no data set can be fetched here. Commands of other programs (make, pip, python FILE, ray, npm) are only checked to
+name what exists: CI itself runs make and pip, and Ray has tests of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from docs.pages import NOT_RUN, PAGES, ROOT, Block, blocks, commands, name
+from headwise.cli import main
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_block_runs(page, world, monkeypatch, capsys):
+    monkeypatch.chdir(world)
+    names: dict[str, object] = {"__name__": name(page)}
+    for block in blocks(page):
+        where = f"{name(page)}:{block.line}"
+        if block.language == "python":
+            # subtle: compiled with its place, so that a failure shows the page and the line
+            exec(compile("\n" * block.line + block.text, str(page), "exec"), names)
+        elif block.language == "sh":
+            run(block, where, monkeypatch)
+        else:
+            assert block.language in NOT_RUN, f"{where}: a block must say what it is: python, sh or one of {NOT_RUN}"
+            hidden = re.search(r"^\s*(\$ |headwise |>>> )", block.text, re.MULTILINE)
+            assert not hidden, f"{where}: a command in a block that is not run"
+    capsys.readouterr()
+
+
+def run(block: Block, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for program, *arguments in commands(block.text):
+        if program == "headwise":
+            assert headwise(arguments, monkeypatch) == 0, f"{where}: headwise {' '.join(arguments)} failed"
+        else:
+            assert CHECKS[program](arguments), f"{where}: {program} {' '.join(arguments)} names what does not exist"
+
+
+def headwise(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["headwise", *arguments])
+    if arguments[0] == "serve":  # it would serve until it is told to stop; tests/browser drives it
+        monkeypatch.setattr(sys, "argv", ["headwise", "serve", "--help"])
+    try:
+        main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def installs(arguments: list[str]) -> bool:
+    """`pip install ".[ray]"`: the extras exist."""
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    asked = re.findall(r"\[([\w,]+)\]", " ".join(arguments))
+    return {extra for group in asked for extra in group.split(",")} <= known.keys()
+
+
+CHECKS = {
+    "make": lambda arguments: set(arguments) <= targets(),
+    "pip": installs,
+    "python": lambda arguments: arguments[0] == "-m" or (ROOT / arguments[0]).exists(),
+    "sh": lambda arguments: (ROOT / arguments[0]).exists(),
+    "ray": lambda arguments: arguments[0] in ("start", "stop", "status"),
+    "npm": lambda arguments: arguments[0] in ("ci", "run"),
+    "git": lambda arguments: arguments[0] == "clone",
+    "cd": lambda arguments: len(arguments) == 1,
+}
