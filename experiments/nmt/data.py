@@ -46,8 +46,9 @@ class Corpus:
 def read_corpus(folder: Path, learned: Collection[str] = SOURCES) -> Corpus:
     """All pairs under `folder` (../shared/data), split so that no held-out sentence is learned from.
 
-    Only the sources named in `learned` are trained on; all of them are validated and tested on. A training pair is dropped where either side of it occurs, up to case and punctuation, in a held-out pair or in
-    `align-de-en`: Tatoeba and captions have many translations of one sentence.
+    Only the sources named in `learned` are trained on; all of them are validated and tested on. A training pair is
+    dropped where either side of it occurs, up to case and punctuation, in a held-out pair or in `align-de-en`: Tatoeba
+    and captions have many translations of one sentence.
     """
     tatoeba = list(unique(filter(plausible, _tatoeba(folder / "tatoeba-de-en"))))
     random.Random(SPLIT_SEED).shuffle(tatoeba)

@@ -350,7 +350,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder of the three corpora")
     parser.add_argument("--out", type=Path, default=FOLDER, help=f"the work folder, {FOLDER} unless told")
     parser.add_argument("--minutes", type=float, default=240, help="CPU minutes over all runs")
-    parser.add_argument("--sources", nargs="+", choices=SOURCES, default=SOURCES, help="what is learned from; all, unless told")
+    parser.add_argument("--sources", nargs="+", choices=SOURCES, default=SOURCES, help="learned from; all unless told")
     for field in fields(Recipe):
         kind = type(field.default)
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, default=field.default)

@@ -46,6 +46,6 @@ def name(page: Path) -> str:
 
 
 def built(folder: Path) -> Path:
-    """The site, written to `folder`. Strict: a link that leads nowhere, or a page that the contents do not name, is an error."""
+    """The site, written to `folder`; a link that leads nowhere or a page that the contents do not name is an error."""
     build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder), strict=True))
     return folder

@@ -62,3 +62,18 @@ def test_items_have_several_names_and_unknown_ones_are_listed() -> None:
         chosen_items("clark2019", ["fig99"])
     with pytest.raises(UnknownNameError, match="kobayashi2020"):
         chosen_items("vaswani2017", [])
+
+
+def test_alignment_is_run_from_two_texts_and_gold_links(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "align-de-en"
+    folder.mkdir(parents=True)
+    (folder / "de").write_text("Das Haus ist alt .\nEr läuft .\n" * 4, "latin-1")
+    (folder / "en").write_text("The house is old .\nHe runs .\n" * 4, "latin-1")
+    (folder / "alignmentDeEn.talp").write_text("1-1 2-2 3-3 4p4 5-5\n1-1 2-2 3-3\n" * 4)
+    asked = {"items": ["table3", "fig8"], "data": tmp_path / "data", "progress": False}
+    table = reproduce("kobayashi2020", out=tmp_path / "out", model="tiny:marian", **asked)
+    assert table["item"].to_list() == ["fig7"] * 3 + ["fig8"]
+    assert set(table["verdict"][:3]) <= {"holds", "holds in part", "does not hold"}
+    assert (tmp_path / "out" / "figures" / "fig7-table3.svg").is_file()
+    refused = reproduce("kobayashi2020", out=tmp_path / "other", model="tiny:bert", **asked)
+    assert "a German–English translation model" in refused["ours"][0]

@@ -90,3 +90,34 @@ def test_tables_and_specifications_are_json_that_browsers_read() -> None:
     table = pl.DataFrame({"name": ["a", None], "value": [float("nan"), 1 / 3]})
     assert columns_of(table) == {"names": ["name", "value"], "columns": [["a", None], [None, 0.333333]]}
     assert finite({"a": [1.0, float("inf")], "b": "x"}) == {"a": [1.0, None], "b": "x"}
+
+
+def test_labels_and_translations_bring_their_studies_and_their_sentences(tmp_path: Path) -> None:
+    labelled = tmp_path / "dev.tsv"
+    rows = "the river was old and the city was in the north\t1\nit was not\t0\n"
+    labelled.write_text("text\tlabel\n" + rows * 3, "utf-8")
+    path = hw.report(
+        hw.load("tiny:bert", task="classification"), corpus=labelled, label="label", out=tmp_path / "labels", first=4,
+        settings={"adversary": {"steps": 3}, "mixing": {"texts": 1}}, progress=False,
+    )  # fmt: skip
+    html = path.read_text("utf-8")
+    assert {"faithfulness", "adversary"} <= set(re.findall(r'<section id="([^"]+)"', html))
+    assert "without the tokens that an explanation names, beyond random ones" in html
+    assert "attention can be moved by" in html
+
+    pairs = tmp_path / "dev.pairs"
+    pairs.write_text("Das Haus ist alt . ||| The house is old . ||| 0-0 1-1 2-2 3-3 4-4\n" * 6, "utf-8")
+    path = hw.report(
+        hw.load("tiny:marian"), corpus=pairs, out=tmp_path / "pairs", studies=["surface", "alignment"], progress=False
+    )
+    assert "Words are aligned best by" in path.read_text("utf-8")
+    assert "alignment" in agenda(hw.load("tiny:marian"), open_corpus(pairs)).settings
+
+
+@pytest.mark.parametrize("texts", [1, 3, 4, 5])
+def test_a_handful_of_texts_is_enough_for_a_report(texts: int, load, tmp_path: Path) -> None:
+    corpus = tmp_path / "few.txt"
+    corpus.write_text("\n\n".join(f"The city number {n} was in the north of it." for n in range(texts)), "utf-8")
+    studies = agenda(load("tiny:bert"), open_corpus(corpus)).settings
+    assert ("identity" in studies) == (texts >= 4)
+    hw.report(load("tiny:bert"), corpus=corpus, out=tmp_path / "out", settings={"mixing": {"texts": 1}}, progress=False)

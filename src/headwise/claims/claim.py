@@ -64,6 +64,7 @@ class Job:
     run: Mapping[str, Any] = field(default_factory=dict)  # truncate, max_tokens
     task: str | None = None
     model: str = ""  # what the model must be, in words; empty: any
+    files: tuple[str, str, str] | None = None  # in the folder `data`: sentences, their translations, gold links
 
 
 @dataclass(frozen=True, eq=False)

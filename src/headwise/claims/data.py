@@ -10,6 +10,7 @@ MRPC, MRPC_GET = "mrpc/dev.tsv", "MRPC dev as GLUE's tsv (Hugging Face datasets:
 COLA, COLA_GET = "cola/in_domain_dev.tsv", "CoLA in-domain dev tsv (Hugging Face datasets: glue, cola)"
 EWT, EWT_GET = "ud-ewt/en_ewt-ud-test.conllu", "UD English EWT (Universal Dependencies release)"
 GUM, GUM_GET = "ontogum", "OntoGUM: folders conll/ and conllu/ (GitHub: amir-zeldes/gum)"
+ALIGN, ALIGN_FILES = "align-de-en", ("de", "en", "alignmentDeEn.talp")
 ALIGN_GET = "the RWTH German–English gold alignments (RWTH i6 gold alignment page)"
 CHUNKS_GET = 'CoNLL-2000 chunking, train.txt and test.txt (nltk.download("conll2000"))'
 
@@ -22,3 +23,8 @@ def wikipedia(study: str, **settings: object) -> Job:
 def paraphrases(study: str, **settings: object) -> Job:
     """Brunner et al. 2019 and 2020: sentence pairs of MRPC dev."""
     return Job(study, MRPC, MRPC_GET, settings)
+
+
+def translations(study: str, **settings: object) -> Job:
+    """Kobayashi et al., section 5: German–English pairs with gold links."""
+    return Job(study, ALIGN, ALIGN_GET, settings, model="a German–English translation model", files=ALIGN_FILES)

@@ -21,8 +21,10 @@ from headwise.models.model import Model
 from headwise.results import Result
 from headwise.results.files import write_files
 from headwise.studies import STUDIES
+from headwise.text.alignments import read_pairs, write_pairs
 from headwise.text.corpus import open_corpus
 
+PAIRS = "corpus.pairs"
 SCHEMA = ["paper", "item", "claim", "theirs", "ours", "verdict", "rule"]
 Say = Callable[[str], None]
 
@@ -112,6 +114,9 @@ def _run(
     jobs: Sequence[Job], model: Model, place: Path, out: Path, settings: Mapping[str, Mapping[str, Any]],
     first: int | None, engine: Mapping[str, Any],
 ) -> dict[str, Result]:  # fmt: skip
+    if files := jobs[0].files:
+        write_files(out, {PAIRS: write_pairs(read_pairs(*(place / name for name in files))[0])})
+        place = out / PAIRS
     results = run(
         [job.study for job in jobs], model, corpus=open_corpus(place, first=first, **jobs[0].corpus), out=out,
         settings={job.study: {**job.settings, **settings.get(job.study, {})} for job in jobs},

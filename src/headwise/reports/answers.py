@@ -14,7 +14,7 @@ import polars as pl
 from headwise.claims.brunner2020 import mean_by_length, mixing_rows, own_layers, told
 from headwise.claims.claim import first_stack, heads, percent
 from headwise.claims.clark2019 import raw
-from headwise.claims.kobayashi2020 import by_category, parked_token
+from headwise.claims.kobayashi2020 import parked_shares
 from headwise.results import Result
 
 Results = Mapping[str, Result]
@@ -77,8 +77,9 @@ def believable(results: Results) -> Answer | None:
     if "norms" in results:
         because.append((_parked(results["norms"].table), "norms"))
     if "faithfulness" in results:
-        because.append(("Which explanations of a prediction survive removal of what they name is in its section.",
-                        "faithfulness"))  # fmt: skip
+        because.append((_faithful(results["faithfulness"].table), "faithfulness"))
+    if "adversary" in results and (rivals := _rivals(results["adversary"].table)):
+        because.append((rivals, "adversary"))
     return Answer("May attention of this model be read as an explanation?", short, tuple(because))
 
 
@@ -88,14 +89,37 @@ def _correlation(table: pl.DataFrame) -> float | None:
     return sum(each) / len(each) if each else None
 
 
-def _parked(table: pl.DataFrame) -> str:
-    kind = parked_token(table)
-    shares = []
-    for what in ("alpha", "norm"):
-        sums = by_category(table, what)
-        shares.append(sums[kind] / sum(value for name, value in sums.items() if name != "all"))
+def _faithful(table: pl.DataFrame) -> str:
+    """How far attention and the best other explanation beat random tokens, with intervals."""
+    rivals = ~pl.col("method").is_in(["random", "leave-one-out"])
+    gains = table.filter(rivals & pl.col("comprehensiveness_gain").is_finite())
+    if gains.is_empty():
+        return "No text was long enough to remove tokens from."
+    ranked = gains.sort("comprehensiveness_gain", descending=True).with_row_index("place")
+    shown = ranked.filter((pl.col("place") == 0) | (pl.col("method") == "raw-attention"))
+    told = "; ".join(
+        f"{row['method']} {row['comprehensiveness_gain']:+.3f} ({row['comprehensiveness_gain_low']:+.3f} to "
+        f"{row['comprehensiveness_gain_high']:+.3f})"
+        for row in shown.iter_rows(named=True)
+    )
+    return f"How far the prediction falls without the tokens that an explanation names, beyond random ones: {told}."
+
+
+def _rivals(table: pl.DataFrame) -> str | None:
+    whole = table.filter((pl.col("form") == "per-instance") & pl.col("head").is_null())
+    found = dict(zip(whole["what"].to_list(), whole["value"].to_list(), strict=True))
+    if not found:
+        return None
     return (
-        f"{NAMES[kind].capitalize()}: {percent(shares[0])} of all weight, {percent(shares[1])} of the length of the "
+        f"For one text at a time, attention can be moved by {found['js']:.2f} nats of Jensen–Shannon divergence (at "
+        f"most 0.69) while the prediction moves by {found['tvd']:.3f} (total variation), in the mean over texts."
+    )
+
+
+def _parked(table: pl.DataFrame) -> str:
+    kind, weight, norm = parked_shares(table)
+    return (
+        f"{NAMES[kind].capitalize()}: {percent(weight)} of all weight, {percent(norm)} of the length of the "
         "vectors that the weights carry. A large weight on a short vector moves little."
     )
 
@@ -128,6 +152,8 @@ def doing(results: Results) -> Answer | None:
     for study, what in (("syntax", "relation"), ("coref", "type")):
         if study in results:
             because.append((_best_heads(first_stack(results[study].table), what), study))
+    if "alignment" in results:
+        because.append((_aligns(results["alignment"].table), "alignment"))
     return Answer("Which heads do what?", short, tuple(because))
 
 
@@ -136,6 +162,20 @@ def _best_heads(table: pl.DataFrame, what: str) -> str:
     top = best.filter(~pl.col(what).str.starts_with("all")).sort("accuracy", descending=True).head(4)
     named = ", ".join(f"{row[what]} {row['name']} ({row['accuracy']:.0%})" for row in top.iter_rows(named=True))
     return f"Best heads, chosen on one part of the texts and scored on the other: {named or 'none with 50 examples'}."
+
+
+def _aligns(table: pl.DataFrame) -> str:
+    """The best map of all heads together, by its error where gold links are, else by the agreement of both sides."""
+    together = table.filter(pl.col("head").is_null() & pl.col("layer").is_not_null())
+    scored = together.filter(pl.col("aer").is_finite() & pl.col("best")).sort("aer")
+    if len(scored):
+        row = scored.row(0, named=True)
+        error = f"alignment error {percent(row['aer'])} ({percent(row['low'])} to {percent(row['high'])})"
+    else:
+        row = together.sort("agreement", descending=True, nulls_last=True).row(0, named=True)
+        error = f"{percent(row['agreement'])} of its links are found from both sides"
+    where = f"{row['quantity']} of decoder layer {row['layer']}, {row['position']} position"
+    return f"Words are aligned best by {where}: {error}."
 
 
 def mixing(results: Results) -> Answer | None:

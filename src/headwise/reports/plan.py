@@ -1,8 +1,9 @@
 """Which studies a report runs, on how much, and why the others are left out.
 
-The corpus says what is labelled: a parse brings `syntax`, mentions bring `coref`, a label brings `faithfulness`. A
-study that does not apply to the model is left out with the reason it gives. A budget of minutes is shared out by what
-one forward pass costs here: how many texts are read, and of how many the hidden tokens are traced to their origins.
+The corpus says what is labelled: a parse brings `syntax`, mentions bring `coref`, translations bring `alignment`, a
+label brings `faithfulness` and `adversary`; `probe`, which trains for long, is run where it is named. A study that does
+not apply to the model is left out with the reason it gives. A budget of minutes is shared out by what one forward pass
+costs here: how many texts are read, and of how many the hidden tokens are traced to their origins.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ from headwise.studies import STUDIES
 from headwise.text.corpus import CorpusSpec, Document
 
 UNLABELLED = ("surface", "norms", "nullspace", "distances", "importance", "mixing", "identity")
-LABELLED = {"conllu": "syntax", "conll": "coref"}
+LABELLED = {"conllu": ("syntax",), "conll": ("coref",), "pairs": ("alignment",)}
+OF_LABEL = ("faithfulness", "adversary")
+ALL = tuple(dict.fromkeys([*UNLABELLED, *(name for names in LABELLED.values() for name in names), *OF_LABEL]))
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "mixing": {"texts": 3},
     "identity": {"folds": 5, "sentences": 1000},
 }
 TIMED = 6  # texts of which one pass is timed
+FEWEST = 4  # texts that a map can be learned from and tested on
 PASSES = 3.0  # what the shared pass with its studies costs, in forward passes (docs/benchmarks.md)
-TANGENTS = 2  # of `mixing`, by default
 TANGENT = 1.0  # the cost of one tangent of one token, in forward passes of the text
 
 
@@ -76,10 +79,18 @@ def agenda(
         raise InputError(f"A report needs at least one text, but {corpus.name} has none that can be read.")
     plan = Plan({}, {}, corpus, truncate=truncate, max_tokens=max_tokens)
     share = _shares(model, first, budget, plan) if budget is not None else Shares()
+    few = {"identity": {"folds": max(2, len(first) - 1)}} if len(first) < TIMED else {}
     chosen: dict[str, Mapping[str, Any]] = {}
     left_out: dict[str, str] = {}
     for name in wanted:
-        given = {**DEFAULTS.get(name, {}), **share.settings.get(name, {}), **(settings or {}).get(name, {})}
+        given = {
+            key: value
+            for source in (DEFAULTS, share.settings, few, settings or {})
+            for key, value in source.get(name, {}).items()
+        }
+        if name == "identity" and len(first) < FEWEST and not studies:
+            left_out[name] = f"maps are learned from {FEWEST} texts or more, and there are {len(first)}."
+            continue
         study = STUDIES[name](**given)
         try:
             study.check(model)
@@ -115,7 +126,8 @@ def _shares(model: Model, first: Sequence[Document], minutes: float, plan: Plan)
     once = (time.perf_counter() - start) / len(items)
     tokens = sum(item.length for item in items) / len(items)
     documents = max(8, int(minutes * 60 / 2 / (PASSES * once)))
-    origins = max(1, int(minutes * 60 / 3 / (TANGENT * TANGENTS * tokens * once)))
+    tangents = STUDIES["mixing"]().tangents  # pyright: ignore[reportAttributeAccessIssue]
+    origins = max(1, int(minutes * 60 / 3 / (TANGENT * tangents * tokens * once)))
     learned = max(20, min(2000, int(20 * minutes * 60 / tokens)))
     return Shares(
         documents,
@@ -126,5 +138,4 @@ def _shares(model: Model, first: Sequence[Document], minutes: float, plan: Plan)
 
 
 def _labelled(corpus: CorpusSpec) -> list[str]:
-    names = [LABELLED[corpus.kind]] if corpus.kind in LABELLED else []
-    return [*names, "faithfulness"] if corpus.label is not None else names
+    return [*LABELLED.get(corpus.kind, ()), *(OF_LABEL if corpus.label is not None else ())]
