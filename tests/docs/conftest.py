@@ -53,9 +53,9 @@ def tsv(count: int) -> str:
 
 FILES = {
     "wiki.txt": texts(12),
-    "dev.txt": texts(8),
-    "a.txt": texts(6),
-    "b.txt": texts(5),
+    "dev.txt": texts(12),
+    "a.txt": texts(12),
+    "b.txt": texts(11),
     "dev.tsv": tsv(6),
     "en_ewt-ud-test.conllu": PARSE * 8,
     "train-and-test.conllu": PARSE * 12,
