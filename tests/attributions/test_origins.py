@@ -93,7 +93,7 @@ def test_quantities_with_the_residual_are_only_normalised() -> None:
 
 
 def test_an_undefined_row_is_undefined_for_those_who_read_it_and_for_nobody_else() -> None:
-    """Token 1 has no row in layer 0; in layer 1 only token 2 reads it, and in layer 2 nobody reads token 2 but itself."""
+    """Token 1 has no row in layer 0; in layer 1 only token 2 reads it, whom nobody else reads in layer 2."""
     rows = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]])
     holes = torch.tensor([[1.0, 0, 0], [torch.nan] * 3, [0, 0.5, 0.5]])
     steps = torch.stack([holes, torch.tensor([[1.0, 0, 0], [1, 0, 0], [0, 0.5, 0.5]]), rows])[None]
