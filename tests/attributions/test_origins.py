@@ -92,6 +92,27 @@ def test_quantities_with_the_residual_are_only_normalised() -> None:
     assert_close(steps[0, 0], torch.tensor([[0.75, 0.25], [0.5, 0.5]]), 1e-7)
 
 
+def test_an_undefined_row_is_undefined_for_those_who_read_it_and_for_nobody_else() -> None:
+    """Token 1 has no row in layer 0; in layer 1 only token 2 reads it, whom nobody else reads in layer 2."""
+    rows = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]])
+    holes = torch.tensor([[1.0, 0, 0], [torch.nan] * 3, [0, 0.5, 0.5]])
+    steps = torch.stack([holes, torch.tensor([[1.0, 0, 0], [1, 0, 0], [0, 0.5, 0.5]]), rows])[None]
+    found = rolled_out(steps)[0]
+    assert found.isnan().any(-1).tolist() == [[False, True, False], [False, False, True], [False, False, True]]
+    assert_close(found[1, :2], torch.tensor([[1.0, 0, 0], [1, 0, 0]]), 1e-7)
+
+
+@pytest.mark.parametrize("name", ["rollout", "flow"])
+def test_a_row_that_alti_leaves_undefined_leaves_earlier_tokens_alone(name: str, load: Callable[..., hw.Model]) -> None:
+    trace = load("tiny:llama").trace("The cat sat down on it today.")
+    assert trace.mixing("alti")[0, 1].isnan().any(), "the case is there"
+    maps = trace.origins(name, mixing="alti")
+    assert not maps[:, 0].isnan().any()
+    assert maps[0, 1].isnan().all()
+    known = ~maps.isnan().any(-1)
+    assert_close(maps.sum(-1)[known], torch.ones(int(known.sum())), 1e-5)
+
+
 def test_flow_by_hand() -> None:
     """The second token of layer 1 holds ½ of each; the first input gets what 0.9 + ½·0.2 … the pipes let through."""
     pipes = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.0, 1.0]]])

@@ -1,11 +1,16 @@
-"""The documentation as a site: it builds without a warning, and every formula and picture is in it."""
+"""The documentation as a site: it builds without a warning, with every formula and picture, and names what there is."""
 
 from __future__ import annotations
 
 import re
 
-from docs.pages import built
+import pytest
 
+from docs.pages import ROOT, blocks, built
+from headwise.attributions import ORIGINS, PASSES
+from headwise.measures import ATTENTION, MIXING
+
+QUANTITIES = (*ATTENTION, *MIXING, *PASSES, *ORIGINS)
 QUANTITY_SECTIONS = ("Formula", "Reading", "Traps", "Cost", "Reference")
 
 
@@ -16,3 +21,17 @@ def test_every_page_is_built_with_its_formulas_and_pictures(tmp_path):
         assert "arithmatex" not in text, f"{page.name}: a formula was not turned into MathML"
         for source in re.findall(r'<img[^>]* src="([^"]+)"', text):
             assert (page.parent / source).exists(), f"{page.name}: there is no picture {source}"
+
+
+@pytest.mark.parametrize("name", QUANTITIES)
+def test_every_quantity_has_a_page_with_the_same_sections(name):
+    page = ROOT / "docs" / "quantities" / f"{name}.md"
+    text = page.read_text("utf-8")
+    assert text.startswith(f"# `{name}`: ")
+    assert tuple(re.findall(r"^## (.+)$", text, re.MULTILINE)) == QUANTITY_SECTIONS
+    assert any(block.language == "python" for block in blocks(page)), "an example that is run"
+
+
+def test_no_page_is_of_a_quantity_that_is_not_there():
+    pages = {page.stem for page in (ROOT / "docs" / "quantities").glob("*.md")}
+    assert pages == {*QUANTITIES, "index", "origins", "alternatives"}

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import maximum_flow
 from headwise.attributions import ORIGINS, Origins
 from headwise.attributions.mixing import WITHOUT_RESIDUAL, mixing_maps
 from headwise.attributions.passes import shares
-from headwise.attributions.rollout import transitions
+from headwise.attributions.rollout import transitions, undefined
 from headwise.errors import InputError
 from headwise.models.model import Model
 from headwise.types import Batch
@@ -39,11 +39,11 @@ def flow(model: Model, batch: Batch, *, mixing: str = "raw-mean", limit: int = L
         )
     maps = mixing_maps(model, batch, mixing)
     steps = transitions(maps, batch.mask, with_residual=mixing not in WITHOUT_RESIDUAL)
-    found = torch.zeros_like(steps)
+    found, known = torch.zeros_like(steps), steps.where(~steps.isnan(), 0.0)
     for text, length in enumerate(len(encoding) for encoding in batch.texts):
-        pipes = steps[text, :, :length, :length].double().cpu().numpy()
+        pipes = known[text, :, :length, :length].double().cpu().numpy()
         found[text, :, :length, :length] = torch.from_numpy(largest_flows(pipes)).to(found)
-    return Origins(shares(found, batch.mask))
+    return Origins(shares(found, batch.mask).masked_fill(undefined(steps)[..., None], torch.nan))
 
 
 def largest_flows(pipes: Float[np.ndarray, "layer token input"]) -> Float[np.ndarray, "layer token input"]:

@@ -51,11 +51,24 @@ def transitions(
 
 
 def rolled_out(steps: Float[Tensor, "batch layer query key"]) -> Float[Tensor, "batch layer token input"]:
-    """R_l = Ã_l R_{l−1} of every layer."""
-    rolled = [steps[:, 0]]
+    """R_l = Ã_l R_{l−1} of every layer; NaN in the rows of tokens that are undefined, and in theirs alone."""
+    known = steps.where(~steps.isnan(), 0.0)
+    rolled = [known[:, 0]]
     for layer in range(1, steps.shape[1]):
-        rolled.append(steps[:, layer] @ rolled[-1])
-    return torch.stack(rolled, dim=1)
+        rolled.append(known[:, layer] @ rolled[-1])
+    return torch.stack(rolled, dim=1).masked_fill(undefined(steps)[..., None], torch.nan)
+
+
+def undefined(steps: Float[Tensor, "batch layer query key"]) -> Bool[Tensor, "batch layer token"]:
+    """True where a token's own row is NaN (alti has such), or where it reads a token of which this is true.
+
+    subtle: 0 · NaN is NaN, so in a plain product one such row would spread to tokens that do not read it.
+    """
+    found = [steps[:, 0].isnan().any(-1)]
+    for layer in range(1, steps.shape[1]):
+        step = steps[:, layer]
+        found.append(step.isnan().any(-1) | ((step > 0) & found[-1][:, None, :]).any(-1))
+    return torch.stack(found, dim=1)
 
 
 def _normalised(maps: Tensor) -> Tensor:
