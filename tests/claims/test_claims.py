@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import headwise as hw
-from headwise.claims import PAPERS
+from headwise.claims import PAPERS, Job
 from headwise.claims.brunner2020 import falling, not_own, recovered
 from headwise.claims.clark2019 import near_within_layers, relative_position, separator, separator_to_itself
 from headwise.claims.kobayashi2020 import short_vectors, stretching
@@ -48,7 +48,7 @@ def test_items_name_studies_and_settings_that_exist() -> None:
         assert len({item.id for item in paper.items}) == len(paper.items)
         for item in paper.items:
             assert item.command if item.job is None else item.job.get
-            if item.job:
+            if isinstance(item.job, Job):
                 STUDIES[item.job.study](**item.job.settings)
 
 
@@ -157,7 +157,7 @@ def test_claims_can_be_looked_at_for_any_kind_of_model(family: str, load, tmp_pa
         claim.look(results[item.job.study].table)
         for paper in PAPERS.values()
         for item in paper.items
-        if item.job and item.job.study in results
+        if isinstance(item.job, Job) and item.job.study in results
         for claim in item.claims
     ]
     assert len(looked) >= 14

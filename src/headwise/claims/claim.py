@@ -1,7 +1,8 @@
 """What a paper says, how to look whether it holds for a model, and by which rule.
 
 An `Item` is a figure or table of a paper under its own name. A `Job` is the run of a study that makes it, with the
-paper's settings. A `Claim` is a sentence of the paper that a number of the study's table can confirm or deny.
+paper's settings; a `Training` makes models of its own. A `Claim` is a sentence of the paper that a number of the table
+can confirm or deny.
 """
 
 from __future__ import annotations
@@ -68,12 +69,21 @@ class Job:
 
 
 @dataclass(frozen=True, eq=False)
+class Training:
+    """Models are trained for it (headwise.chunking), none is asked for; its claims look at `table` of theirs."""
+
+    table: str
+    data: str
+    get: str
+
+
+@dataclass(frozen=True, eq=False)
 class Item:
     """`id` is the name in the paper, `also` are others that the same run answers; `command` tells how without a job."""
 
     id: str
     shows: str
-    job: Job | None
+    job: Job | Training | None
     figures: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     also: tuple[str, ...] = ()

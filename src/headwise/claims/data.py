@@ -12,6 +12,7 @@ EWT, EWT_GET = "ud-ewt/en_ewt-ud-test.conllu", "UD English EWT (Universal Depend
 GUM, GUM_GET = "ontogum", "OntoGUM: folders conll/ and conllu/ (GitHub: amir-zeldes/gum)"
 ALIGN, ALIGN_FILES = "align-de-en", ("de", "en", "alignmentDeEn.talp")
 ALIGN_GET = "the RWTH German–English gold alignments (RWTH i6 gold alignment page)"
+CHUNKS = "conll2000"
 CHUNKS_GET = 'CoNLL-2000 chunking, train.txt and test.txt (nltk.download("conll2000"))'
 
 

@@ -45,11 +45,13 @@ def reproduce(
         return
     if paper is None or data is None:
         raise InputError("A paper and --data FOLDER must be given; `headwise reproduce --list` shows what there is.")
+    from headwise.claims import Job
     from headwise.cli.settings import settings_of
     from headwise.engine.reproduce import chosen_items
     from headwise.engine.reproduce import reproduce as make
 
-    studies = list(dict.fromkeys(one.job.study for one in chosen_items(paper, item or []) if one.job))
+    jobs = [one.job for one in chosen_items(paper, item or []) if isinstance(one.job, Job)]
+    studies = list(dict.fromkeys(job.study for job in jobs))
     table = make(
         paper, data=data, out=out, model=model, task=task, items=item or [], first=first,
         settings=settings_of(",".join(studies), None, set_) if set_ else None, engine=engine, workers=workers,
@@ -60,16 +62,16 @@ def reproduce(
 
 
 def _print_items(paper: str | None) -> None:
-    from headwise.claims import PAPERS
+    from headwise.claims import PAPERS, Job
     from headwise.engine.reproduce import paper_of
 
     rows = []
     for one in [paper_of(paper)] if paper else PAPERS.values():
         for item in one.items:
-            needs = item.command if item.job is None else ", ".join(filter(None, [item.job.get, item.job.model]))
-            rows.append(
-                (one.name, ", ".join((item.id, *item.also)), item.shows, item.job.study if item.job else "", needs)
-            )
+            job = item.job
+            needs = item.command if job is None else ", ".join(filter(None, [job.get, getattr(job, "model", "")]))
+            study = job.study if isinstance(job, Job) else "(trains)" if job else ""
+            rows.append((one.name, ", ".join((item.id, *item.also)), item.shows, study, needs))
     _print(rows, ["paper", "item", "shows", "study", "needs"])
 
 

@@ -1,6 +1,7 @@
 """The figures and tables of a paper by name: run what makes them, look at what they are said to show.
 
 OUT/RUN/STUDY/      the results; jobs that read the same corpus share a pass
+OUT/trained/        models trained for a paper, and their tables
 OUT/figures/        ITEM-FIGURE.svg
 OUT/verdicts.csv    one row a claim: the paper's value, ours, the verdict and its rule
 """
@@ -8,12 +9,14 @@ OUT/verdicts.csv    one row a claim: the paper's value, ours, the verdict and it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from headwise.claims import PAPERS, Item, Job, Paper
+from headwise import chunking
+from headwise.claims import PAPERS, Item, Job, Paper, Training
 from headwise.engine.run import run
 from headwise.errors import InputError, ModelError, UnknownNameError
 from headwise.models.load import load
@@ -27,6 +30,21 @@ from headwise.text.corpus import open_corpus
 PAIRS = "corpus.pairs"
 SCHEMA = ["paper", "item", "claim", "theirs", "ours", "verdict", "rule"]
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A table of models that were trained, and the figures of all tables."""
+
+    table: pl.DataFrame
+    folder: Path
+    figures: Mapping[str, Any]
+
+    def figure(self, name: str) -> Any:
+        return self.figures[name]
+
+
+Outcome = Result | Trained
 
 
 def reproduce(
@@ -50,8 +68,10 @@ def reproduce(
     source, chosen = paper_of(paper), chosen_items(paper, items)
     data, out = Path(data), Path(out)
     loaded: dict[str | None, Model] = {}
-    found: dict[Job, Result | str] = {}
-    for number, (place, jobs) in enumerate(passes([item.job for item in chosen if item.job], data)):
+    found: dict[Job | Training, Outcome | str] = {}
+    trained = [item.job for item in chosen if isinstance(item.job, Training)]
+    found |= _trained(trained, data, out / "trained", first, say)
+    for number, (place, jobs) in enumerate(passes([item.job for item in chosen if isinstance(item.job, Job)], data)):
         needed = next(iter(jobs)).task or task
         if not place.exists():
             get = next(iter(jobs)).get
@@ -125,9 +145,22 @@ def _run(
     return {results.manifest["study"]: results} if isinstance(results, Result) else results
 
 
-def _rows(paper: Paper, item: Item, found: Result | str | None, out: Path) -> list[tuple[str, ...]]:
+def _trained(
+    trainings: Sequence[Training], data: Path, out: Path, first: int | None, say: Say
+) -> dict[Training, Trained | str]:
+    if not trainings:
+        return {}
+    place = data / trainings[0].data
+    if not place.exists():
+        return dict.fromkeys(trainings, f"not run: {place} is not there; it takes {trainings[0].get}")
+    tables = chunking.tables(place, out, plan=chunking.Plan(sentences=first or 0), say=say)
+    charts = chunking.figures(tables)
+    return {training: Trained(tables[training.table], out / "tables", charts) for training in trainings}
+
+
+def _rows(paper: Paper, item: Item, found: Outcome | str | None, out: Path) -> list[tuple[str, ...]]:
     name = (paper.name, item.id)
-    if not isinstance(found, Result):
+    if found is None or isinstance(found, str):
         return [(*name, item.shows, "", found or item.command, "", "")]
     _draw(item, found, out / "figures")
     if not item.claims:
@@ -136,7 +169,7 @@ def _rows(paper: Paper, item: Item, found: Result | str | None, out: Path) -> li
     return [(*name, claim.says, claim.theirs, seen.value, seen.verdict, claim.rule) for claim, seen in looked]
 
 
-def _draw(item: Item, result: Result, folder: Path) -> None:
+def _draw(item: Item, result: Outcome, folder: Path) -> None:
     """The item's figures as SVG; figures that a model does not have (no separators, say) are left out."""
     from headwise.plots.theme import save_chart
 

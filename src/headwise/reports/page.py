@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from headwise.claims import PAPERS, Claim, Found, Item, Paper
+from headwise.claims import PAPERS, Claim, Found, Item, Job, Paper
 from headwise.reports.answers import Answer, Results, answers, summary
 from headwise.reports.plan import Agenda
 from headwise.results import Result
@@ -81,8 +81,10 @@ def checked(results: Results) -> list[Checked]:
     found, seen = [], set()
     for paper in PAPERS.values():
         for item in paper.items:
-            result = results.get(item.job.study) if item.job else None
-            if result is None or not item.job or not _as_claimed(result, item.job.settings):
+            if not isinstance(item.job, Job) or item.job.study not in results:
+                continue
+            result = results[item.job.study]
+            if not _as_claimed(result, item.job.settings):
                 continue
             for claim in item.claims:
                 if (paper.name, claim.look) not in seen:  # the same claim on another corpus

@@ -1,0 +1,217 @@
+"""The tables of the experiment, from the members that were trained; each is written once, with what it depends on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+
+from headwise.chunking.experiment import Experiment
+from headwise.measures.rivals import Search
+from headwise.results.files import write_files
+from headwise.results.provenance import provenance
+from headwise.results.result import json_bytes, parquet_bytes
+from headwise.studies.adversary.taggers import attention_ranks, importance_ranks, tagger_exact, tagger_rivals
+from headwise.tagging.adversary import (
+    Compared,
+    Tagger,
+    check_lambdas,
+    chunk_counts,
+    compared,
+    permuted,
+    random_attention,
+    uniform,
+    with_attention,
+)
+from headwise.tagging.ensemble import seeded
+from headwise.tagging.features import Padded
+from headwise.tagging.frozen import FORMS, guided
+from headwise.tagging.knee import knee_of_seeds
+from headwise.tagging.tagger import Tagged, tagged
+
+NUMBERS = ("f1", "nll", "tvd", "kl", "js", "matched", "changed")
+EPSILON = 0.05
+CURVES = (("js", "tvd"), ("kl", "nll"), ("js", "nll"), ("matched", "tvd"))  # of attention, of predictions
+KNEE = {"divergence": pl.String, "loss": pl.String, "lambda": pl.Float64, "at": pl.Float64, "low": pl.Float64,
+        "high": pl.Float64, "found": pl.Float64}  # fmt: skip
+
+
+def stored(run: Experiment, name: str) -> pl.DataFrame:
+    """A table by its name, computed where it is not there yet."""
+    path = run.out / "tables" / f"{name}.parquet"
+    if not path.is_file():
+        start = time.process_time()
+        table = TABLES[name](run)
+        facts = {**provenance(seed=0), "plan": run.told, "cpu_seconds": time.process_time() - start}
+        write_files(path.parent, {path.name: parquet_bytes(table), f"{name}.json": json_bytes(facts)})
+        run.say(f"{name}: {table.height} rows, {facts['cpu_seconds']:.0f} s of one core")
+    return pl.read_parquet(path)
+
+
+def part(members: Mapping[str, Tensor], chosen: slice) -> dict[str, Tensor]:
+    return {name: value[chosen] for name, value in members.items()}
+
+
+def own(run: Experiment, members: Mapping[str, Tensor]) -> Tagger:
+    return lambda batch: tagged(members, batch, run.shape)
+
+
+def curve(run: Experiment) -> pl.DataFrame:
+    """One row a λ (or control) and seed: adversaries, other seeds, attention by rule put in.
+
+    F1 is of the whole test part; divergences and distances are of every fourth batch, which has all lengths.
+    """
+    base, many, count = run.members("base"), run.members("adversaries"), len(run.plan.seeds)
+    rows: list[dict[str, Any]] = []
+
+    def add(kind: str, value: float | None, mine: Tagger) -> None:
+        found = compared(mine, own(run, base), run.parts["test"][::4], run.scheme)
+        f1 = chunk_counts(mine, run.parts["test"], run.scheme).f1
+        rows.extend(_rows(found, f1, kind, value, run.plan.seeds))
+
+    add("base", None, own(run, base))
+    for at, value in enumerate(check_lambdas(run.plan.lambdas)):
+        add("adversary", value, own(run, part(many, slice(at * count, (at + 1) * count))))
+    rolled = {name: tensor.roll(1, 0) for name, tensor in base.items()}
+    add("other seed", None, own(run, rolled))
+    rules: dict[str, Callable[[Padded], Tensor]] = {
+        "uniform put in": lambda b: uniform(b.mask, run.shape, count),
+        "random put in": lambda b: random_attention(b.mask, run.shape, count, seeded(5, int(b.numbers[0]))),
+        "permuted put in": lambda b: permuted(tagged(base, b, run.shape).alpha, b.mask, seeded(6, int(b.numbers[0]))),
+        "other seed's put in": lambda b: tagged(rolled, b, run.shape).alpha,
+    }
+    for kind, attend in rules.items():
+        add(kind, None, with_attention(base, run.shape, attend))
+    return pl.DataFrame(rows, schema_overrides={"lambda": pl.Float64})
+
+
+def _rows(found: Compared, f1: Tensor, kind: str, value: float | None, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    numbers = {"f1": f1, "matched": found.matched}
+    numbers |= {name: found.number(name) for name in Compared.NUMBERS}
+    return [
+        {"kind": kind, "lambda": value, "seed": seed, **{name: float(numbers[name][at]) for name in NUMBERS}}
+        for at, seed in enumerate(seeds)
+    ]
+
+
+def sample(run: Experiment, count: int, *, beyond: int = 0) -> list[Padded]:
+    """`count` test sentences of more than `beyond` words, evenly over their lengths, in batches of 16."""
+    long = [number for number, sentence in enumerate(run.test) if len(sentence) > max(beyond, 2)]
+    long.sort(key=lambda number: (len(run.test[number]), number))
+    chosen = [long[int(at)] for at in np.linspace(0, len(long) - 1, min(count, len(long)))]
+    return [run.words.padded(run.test, chosen[start : start + 16]) for start in range(0, len(chosen), 16)]
+
+
+def ranks(run: Experiment) -> pl.DataFrame:
+    """Kendall's τ of attention rows with the base's, head by head, on 48 test sentences: by λ, and other seeds."""
+    base, many, count = run.members("base"), run.members("adversaries"), len(run.plan.seeds)
+    others = {
+        value: part(many, slice(at * count, (at + 1) * count))
+        for at, value in enumerate(check_lambdas(run.plan.lambdas))
+    }
+    others[-1.0] = {name: tensor.roll(1, 0) for name, tensor in base.items()}  # −1: another seed of the base
+    rows = []
+    for value, members in others.items():
+        found = []
+        for batch in sample(run, 48):
+            with torch.no_grad():
+                one, two = tagged(base, batch, run.shape).alpha, tagged(members, batch, run.shape).alpha
+            found.append(attention_ranks(one, two, batch.mask).flatten(1))
+        means = torch.cat(found, dim=1).nanmean(1).tolist()
+        rows += [
+            {"lambda": value, "seed": seed, "kendall": mean} for seed, mean in zip(run.plan.seeds, means, strict=True)
+        ]
+    return pl.DataFrame(rows)
+
+
+def instances(run: Experiment) -> pl.DataFrame:
+    """Per-instance adversaries of every base on 32 test sentences: one row a word."""
+    rows = []
+    for at, seed in enumerate(run.plan.seeds):
+        member = part(run.members("base"), slice(at, at + 1))
+        for batch in sample(run, 32):
+            found = tagger_rivals(member, batch, run.shape, Search(epsilon=EPSILON, steps=60))
+            rows.append(_words(found, batch, seed))
+    return pl.concat(rows)
+
+
+def exact(run: Experiment) -> pl.DataFrame:
+    """The exact form of every base on 6 test sentences beyond head size + 1 words: one row a word."""
+    rows = []
+    for at, seed in enumerate(run.plan.seeds):
+        member = part(run.members("base"), slice(at, at + 1))
+        for batch in sample(run, 6, beyond=run.shape.d_head + 1):
+            rows.append(_words(tagger_exact(member, batch, run.shape), batch, seed))
+    return pl.concat(rows)
+
+
+def _words(found: Any, batch: Padded, seed: int) -> pl.DataFrame:
+    text, word = batch.mask.nonzero(as_tuple=True)
+    return pl.DataFrame(
+        {
+            "seed": [seed] * len(text), "sentence": batch.numbers[text].tolist(), "word": word.tolist(),
+            "length": batch.mask.sum(-1)[text].tolist(), "js": found.js.nanmean(1)[text, word].double().tolist(),
+            "tvd": found.tvd[text, word].double().tolist(), "flipped": found.flipped[text, word].tolist(),
+        }
+    )  # fmt: skip
+
+
+def importance(run: Experiment) -> pl.DataFrame:
+    """Kendall's τ of attention with importance for every base on 32 test sentences: one row a word with a τ."""
+    rows = []
+    for at, seed in enumerate(run.plan.seeds):
+        member = part(run.members("base"), slice(at, at + 1))
+        for batch in sample(run, 32):
+            text, word = batch.mask.nonzero(as_tuple=True)
+            rows += [
+                pl.DataFrame(
+                    {"method": name, "sentence": batch.numbers[text].tolist(), "kendall": tau[text, word].tolist()}
+                ).with_columns(seed=pl.lit(seed))
+                for name, tau in importance_ranks(member, batch, run.shape).items()
+            ]
+    return pl.concat(rows).filter(pl.col("kendall").is_finite())
+
+
+def knees(run: Experiment) -> pl.DataFrame:
+    """Where each curve over λ turns, if it does: the λ, the divergence there with its interval, the share of draws."""
+    table = stored(run, "curve").filter(pl.col("kind") == "adversary")
+    rows = []
+    for x, y in CURVES:
+        wide = [table.pivot("seed", index="lambda", values=name).sort("lambda") for name in (x, y)]
+        found = knee_of_seeds(*(one.drop("lambda").to_numpy() for one in wide))
+        if found is not None:
+            rows.append((x, y, wide[0]["lambda"][found.at], found.divergence, found.low, found.high, found.found))
+    return pl.DataFrame(rows, schema=KNEE, orient="row")
+
+
+def probes(run: Experiment) -> pl.DataFrame:
+    """Test F1 of every probe."""
+    rows = []
+    for guide in run.guides:
+        attend = run.attention_of(guide)
+        for form in FORMS:
+            members = run.members(run.probe_name(form, guide))
+            f1 = chunk_counts(_guided(run, members, attend, form), run.parts["test"], run.scheme).f1.tolist()
+            rows += [
+                {"form": form, "guide": guide, "seed": seed, "f1": value}
+                for seed, value in zip(run.plan.seeds, f1, strict=True)
+            ]
+    return pl.DataFrame(rows)
+
+
+def _guided(run: Experiment, members: Mapping[str, Tensor], attend: Callable[[Padded], Tensor], form: str) -> Tagger:
+    def tag(batch: Padded) -> Tagged:
+        return guided(members, batch, run.shape, attend(batch), form)
+
+    return tag
+
+
+TABLES: Mapping[str, Callable[[Experiment], pl.DataFrame]] = {
+    "curve": curve, "knees": knees, "ranks": ranks, "instances": instances, "exact": exact, "importance": importance,
+    "probes": probes,
+}  # fmt: skip

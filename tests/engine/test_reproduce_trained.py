@@ -1,0 +1,59 @@
+"""Yang's items on a handful of sentences: every table, figure and verdict; a second call trains nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from headwise import chunking
+from headwise.chunking.experiment import Plan
+from headwise.claims import PAPERS, Training
+from headwise.engine import reproduce as module
+from headwise.engine.reproduce import reproduce
+from headwise.errors import ModelError
+from headwise.models.glove import glove
+
+SENTENCES = (
+    "The DT B-NP\nold JJ I-NP\ndog NN I-NP\nsaw VBD B-VP\nit PRP B-NP\n. . O\n",
+    "She PRP B-NP\nwent VBD B-VP\nto TO B-PP\nthe DT B-NP\nriver NN I-NP\n. . O\n",
+    "He PRP B-NP\nhas VBZ B-VP\nnot RB I-VP\ncome VBN I-VP\nback RB B-ADVP\n. . O\n",
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        glove()
+    except ModelError as error:
+        pytest.skip(f"the word vectors cannot be had: {error}")
+    folder = tmp_path_factory.mktemp("data") / "conll2000"
+    folder.mkdir()
+    (folder / "train.txt").write_text("\n".join(SENTENCES * 8))
+    (folder / "test.txt").write_text("\n".join([*SENTENCES, SENTENCES[0].replace(". . O\n", "") * 8]))
+    return folder.parent
+
+
+def test_every_item_is_trained_drawn_and_judged(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Plan(seeds=(0, 1), lambdas=(0.0, 0.2, 3.0), base_epochs=1, adversary_epochs=1, probe_epochs=1)
+    monkeypatch.setattr(module.chunking, "Plan", lambda **_: small)
+    table = reproduce("yang", data=data, out=tmp_path / "out")
+    items = PAPERS["yang"].items
+    assert set(table["item"]) == {item.id for item in items}
+    judged = table.filter(pl.col("verdict") != "")
+    assert len(judged) == sum(len(item.claims) for item in items)
+    assert set(judged["verdict"]) <= {"holds", "holds in part", "does not hold", "not comparable"}
+    for item in items:
+        assert isinstance(item.job, Training)
+        for figure in item.figures:
+            assert (tmp_path / "out" / "figures" / f"{item.id}-{figure}.svg").is_file()
+    said: list[str] = []
+    again = chunking.tables(data / "conll2000", tmp_path / "out" / "trained", plan=small, say=said.append)
+    assert not [line for line in said if "epoch" in line or "rows" in line]
+    assert again["curve"].equals(pl.read_parquet(tmp_path / "out" / "trained" / "tables" / "curve.parquet"))
+
+
+def test_what_is_missing_is_told(tmp_path: Path) -> None:
+    table = reproduce("yang", items=["table1"], data=tmp_path, out=tmp_path / "out")
+    assert "CoNLL-2000" in table["ours"][0]
