@@ -38,6 +38,7 @@ PARSE = """\
 7\t.\t.\tPUNCT\t.\t_\t4\tpunct\t_\t_
 
 """
+TALES = ("fable", "story", "tale", "yarn")  # some to choose the best head on, some to score it
 CHUNKS = "The DT B-NP\nold JJ I-NP\ndog NN I-NP\nsaw VBD B-VP\nit PRP B-NP\n. . O\n\n"
 
 
@@ -64,8 +65,8 @@ FILES = {
     "en": "\n".join(ENGLISH) + "\n",
     "gold.talp": "\n".join(GOLD) + "\n",
     "dev.pairs": "".join(f"{de} ||| {en}\n" for de, en in zip(GERMAN, ENGLISH, strict=True)),
-    "ontogum/conll/tale.conll": "\n".join(conll()),
-    "ontogum/conllu/tale.conllu": COREF_CONLLU,
+    **{f"ontogum/conll/{tale}.conll": "\n".join(conll()) for tale in TALES},
+    **{f"ontogum/conllu/{tale}.conllu": COREF_CONLLU for tale in TALES},
     "DATA/wikitext2/wiki.test.raw": " = River = \n" + texts(12),
     "DATA/mrpc/dev.tsv": tsv(6),
 }
