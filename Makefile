@@ -1,10 +1,10 @@
-# make demo | test | check | bench; everything lives in .venv, and the second run is quick.
+# make demo | test | check | docs | bench; everything lives in .venv, and the second run is quick.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check docs bench clean
 
 demo: $(READY)
 	$(BIN)/headwise report --first 64 --out out/demo
@@ -20,6 +20,10 @@ check: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest
 
+docs: $(READY)
+	$(BIN)/mkdocs build --quiet
+	@echo "Open out/site/index.html in a browser."
+
 bench: $(READY)
 	$(BIN)/python benchmarks/foundation.py
 
@@ -27,7 +31,7 @@ bench: $(READY)
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,llm,ray,linguistics,trees,experiments,serve]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,llm,ray,linguistics,trees,experiments,serve,docs]'
 	touch $(READY)
 
 clean:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from markdown_it import MarkdownIt
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -41,3 +43,9 @@ def commands(text: str) -> Iterator[list[str]]:
 
 def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
+
+
+def built(folder: Path) -> Path:
+    """The site, written to `folder`. Strict: a link that leads nowhere, or a page that the contents do not name, is an error."""
+    build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder), strict=True))
+    return folder
