@@ -8,7 +8,9 @@ from shutil import copytree
 
 import pytest
 
+from headwise.measures import ATTENTION, MIXING
 from headwise.models.tiny import tiny_model
+from headwise.studies import STUDIES
 from references.words import COREF_CONLLU, conll
 
 MODELS = {  # a folder of this name stands before the hub
@@ -54,9 +56,9 @@ def tsv(count: int) -> str:
 
 FILES = {
     "wiki.txt": texts(12),
-    "dev.txt": texts(8),
-    "a.txt": texts(6),
-    "b.txt": texts(5),
+    "dev.txt": texts(12),
+    "a.txt": texts(12),
+    "b.txt": texts(10),
     "dev.tsv": tsv(6),
     "en_ewt-ud-test.conllu": PARSE * 8,
     "train-and-test.conllu": PARSE * 12,
@@ -83,6 +85,14 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model.save_pretrained(folder / name)
         tokenizer.save_pretrained(folder / name)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _registries_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page may register a measure or a study of its own; the next test does not know it."""
+    for registry in (ATTENTION, MIXING, STUDIES):
+        known = {name: registry.entry(name) for name in registry}  # filled first, as modules are imported only once
+        monkeypatch.setattr(registry, "_entries", known)
 
 
 @pytest.fixture
