@@ -2,8 +2,8 @@
 
 Python blocks of a page share one namespace, in order; commands run in this process. Both run in a folder of their own
 with small stand-ins under the names that the pages use (`wiki.txt`, `bert-base-uncased`, …: see `world`), for no model
-and no data set can be fetched here. What asks for Ray is run in one process. Commands of other programs (make, pip, python FILE, ray, npm) are only checked to
-name what exists: CI itself runs make and pip, and Ray has tests of its own.
+and no data set can be fetched here. What asks for Ray is run without it. Commands of other programs (make, pip, python
+FILE, ray, npm) are only checked to name what exists: CI itself runs make and pip, and Ray has tests of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
