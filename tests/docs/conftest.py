@@ -8,7 +8,9 @@ from shutil import copytree
 
 import pytest
 
+from headwise.measures import ATTENTION, MIXING
 from headwise.models.tiny import tiny_model
+from headwise.studies import STUDIES
 from references.words import COREF_CONLLU, conll
 
 MODELS = {  # a folder of this name stands before the hub
@@ -38,6 +40,7 @@ PARSE = """\
 7\t.\t.\tPUNCT\t.\t_\t4\tpunct\t_\t_
 
 """
+TALES = ("fable", "story", "tale", "yarn")  # some to choose the best head on, some to score it
 CHUNKS = "The DT B-NP\nold JJ I-NP\ndog NN I-NP\nsaw VBD B-VP\nit PRP B-NP\n. . O\n\n"
 
 
@@ -55,7 +58,7 @@ FILES = {
     "wiki.txt": texts(12),
     "dev.txt": texts(12),
     "a.txt": texts(12),
-    "b.txt": texts(11),
+    "b.txt": texts(10),
     "dev.tsv": tsv(6),
     "en_ewt-ud-test.conllu": PARSE * 8,
     "train-and-test.conllu": PARSE * 12,
@@ -64,8 +67,8 @@ FILES = {
     "en": "\n".join(ENGLISH) + "\n",
     "gold.talp": "\n".join(GOLD) + "\n",
     "dev.pairs": "".join(f"{de} ||| {en}\n" for de, en in zip(GERMAN, ENGLISH, strict=True)),
-    "ontogum/conll/tale.conll": "\n".join(conll()),
-    "ontogum/conllu/tale.conllu": COREF_CONLLU,
+    **{f"ontogum/conll/{tale}.conll": "\n".join(conll()) for tale in TALES},
+    **{f"ontogum/conllu/{tale}.conllu": COREF_CONLLU for tale in TALES},
     "DATA/wikitext2/wiki.test.raw": " = River = \n" + texts(12),
     "DATA/mrpc/dev.tsv": tsv(6),
 }
@@ -82,6 +85,14 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model.save_pretrained(folder / name)
         tokenizer.save_pretrained(folder / name)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _registries_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page may register a measure or a study of its own; the next test does not know it."""
+    for registry in (ATTENTION, MIXING, STUDIES):
+        known = {name: registry.entry(name) for name in registry}  # filled first, as modules are imported only once
+        monkeypatch.setattr(registry, "_entries", known)
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 Python blocks of a page share one namespace, in order; commands run in this process. Both run in a folder of their own
 with small stand-ins under the names that the pages use (`wiki.txt`, `bert-base-uncased`, …: see `world`), for no model
-and no data set can be fetched here. Commands of other programs (make, pip, python FILE, ray, npm) are only checked to
-name what exists: CI itself runs make and pip, and Ray has tests of its own.
+and no data set can be fetched here. What asks for Ray is run without it. Commands of other programs (make, pip, python
+FILE, ray, npm) are only checked to name what exists: CI itself runs make and pip, and Ray has tests of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def test_every_block_runs(page, world, monkeypatch, capsys):
         where = f"{name(page)}:{block.line}"
         if block.language == "python":
             # subtle: compiled with its place, so that a failure shows the page and the line
-            exec(compile("\n" * block.line + block.text, str(page), "exec"), names)
+            # and without this file's own __future__
+            exec(compile("\n" * block.line + block.text, str(page), "exec", dont_inherit=True), names)
         elif block.language == "sh":
             run(block, where, monkeypatch)
         else:
@@ -48,6 +49,8 @@ def headwise(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(sys, "argv", ["headwise", *arguments])
     if arguments[0] == "serve":  # it would serve until it is told to stop; tests/browser drives it
         monkeypatch.setattr(sys, "argv", ["headwise", "serve", "--help"])
+    if "ray" in arguments:  # a cluster takes long to start, or is elsewhere; tests/engine has the two engines agree
+        monkeypatch.setattr(sys, "argv", ["headwise", *("local" if word == "ray" else word for word in arguments)])
     try:
         main()
     except SystemExit as stop:

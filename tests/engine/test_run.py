@@ -15,8 +15,10 @@ import polars as pl
 import pytest
 import torch
 
+from headwise.engine.local import fold_locally
 from headwise.engine.run import run
 from headwise.errors import HeadwiseError, InputError
+from headwise.models.load import load
 from headwise.results import open_result
 
 MODEL = "tiny:bert"
@@ -204,6 +206,16 @@ def test_manifest_says_what_was_run(corpus, tmp_path):
     assert manifest["seed"] == 3
     assert {"python", "torch", "transformers", "headwise"} <= set(manifest["versions"])
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["study"] == "surface"
+
+
+def test_manifest_says_that_workers_have_one_thread_where_none_are_named(corpus, tmp_path, monkeypatch):
+    from headwise.engine import ray as on_ray
+
+    model = load(MODEL)
+    monkeypatch.setattr(on_ray, "fold_on_ray", lambda shards, plan, **_: fold_locally(model, shards, plan))
+    torch.set_num_threads(2)
+    manifest = run("surface", model, corpus=corpus, out=tmp_path / "out", engine="ray").manifest
+    assert manifest["engine"] == {"name": "ray", "threads": 1}
 
 
 @pytest.mark.parametrize(

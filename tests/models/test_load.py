@@ -15,6 +15,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import headwise as hw
+from headwise.engine.plan import model_facts
 from headwise.errors import HeadwiseError, InputError, ModelError, ProofError, UnknownNameError
 from headwise.models.capture import quiet
 from headwise.models.tiny import FAMILIES, tiny_model, tiny_tokenizer
@@ -57,6 +58,13 @@ def test_folder(checkpoint: Path) -> None:
     trace = model.trace(TEXT)
     own = direct(**model.batch([trace.text]).inputs, output_attentions=True)
     assert_close(trace.attention("raw"), torch.cat(own.attentions).detach())
+
+
+def test_an_unused_pooler_that_the_checkpoint_lacks_is_the_same_at_every_load(checkpoint: Path) -> None:
+    """A run is resumed on the same weights: the plan's digest is of all of them."""
+    assert not any("pooler" in key for key in load_file(checkpoint / "model.safetensors"))
+    first, second = (model_facts(hw.load(checkpoint))["weights"] for _ in range(2))
+    assert first == second
 
 
 def test_pair_of_model_and_tokenizer_is_left_as_it_is() -> None:

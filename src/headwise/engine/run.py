@@ -209,7 +209,7 @@ def _facts(plan: Plan, model: Model, total: Folded, engine: str, threads: int | 
         "documents": total.counts["documents"],
         "tokens": total.counts["tokens"],
         "skipped": skipped,
-        "engine": {"name": engine, "threads": threads or torch.get_num_threads()},
+        "engine": {"name": engine, "threads": threads or (1 if engine == "ray" else torch.get_num_threads())},
         "shards": {"all": total.counts["shards"], "found done": total.counts["shards resumed"]},
     }
 

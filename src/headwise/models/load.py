@@ -90,8 +90,11 @@ def _read(
         raise
     except Exception as error:  # whatever transformers makes of a broken checkpoint is one line here
         raise _unreadable(name, task, error) from error
-    learned = (key for key in info["missing_keys"] if not _is_computed(model, key))
+    learned = [key for key in info["missing_keys"] if not _is_computed(model, key)]
     _check_complete(name, task, learned)
+    for key in learned:
+        # subtle: an unused pooler is left, which would be drawn anew at every load, and no run could be resumed.
+        model.state_dict()[key].zero_()
     return model, tokenizer
 
 
