@@ -163,3 +163,6 @@ def test_nothing_that_is_held_out_is_learned_from(scripts):
     held_out = [*(side for part in parts for pair in part for side in pair), *gold[0], *gold[1]]
     assert len(gold[0]) == 508
     assert not [text for text in held_out if data.key(text) in seen]
+    part = data.read_corpus(DATA, ["tatoeba"])
+    assert set(part.train) < set(corpus.train)
+    assert part.test == corpus.test
