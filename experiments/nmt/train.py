@@ -203,11 +203,15 @@ def prepare(
 ) -> tuple[PreTrainedTokenizerFast, dict[str, Encoded]]:
     """Tokenizer and encoded pairs ("train", and each validation set), made once and kept in `folder`."""
     known = folder / "recipe.json"
-    if known.exists() and json.loads(known.read_text()) != asdict(recipe):
+    if known.exists() and {"sources": list(SOURCES), **json.loads(known.read_text())} != _told(recipe, sources):
         raise SystemExit(f"{folder} was begun with another recipe ({known}); resume with that one, or use --out.")
     if not (folder / "pairs.safetensors").exists():
         _prepare(folder, data, recipe, sources)
     return AutoTokenizer.from_pretrained(folder / "tokenizer"), _stored_pairs(folder / "pairs.safetensors")
+
+
+def _told(recipe: Recipe, sources: Sequence[str]) -> dict[str, object]:
+    return {**asdict(recipe), "sources": [source for source in SOURCES if source in sources]}
 
 
 def _prepare(folder: Path, data: Path, recipe: Recipe, sources: Sequence[str]) -> None:
@@ -219,7 +223,7 @@ def _prepare(folder: Path, data: Path, recipe: Recipe, sources: Sequence[str]) -
     tensors = {}
     for part, pairs in parts.items():
         tensors |= {f"{part}.{name}": tensor for name, tensor in _encoded(tokenizer, pairs).items()}
-    (folder / "recipe.json").write_text(json.dumps(asdict(recipe), indent=2) + "\n")
+    (folder / "recipe.json").write_text(json.dumps(_told(recipe, sources), indent=2) + "\n")
     fresh = folder / "pairs.new"
     save_file(tensors, fresh)
     os.replace(fresh, folder / "pairs.safetensors")

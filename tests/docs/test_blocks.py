@@ -42,6 +42,7 @@ def run(block: Block, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if program == "headwise":
             assert headwise(arguments, monkeypatch) == 0, f"{where}: headwise {' '.join(arguments)} failed"
         else:
+            assert program in CHECKS, f"{where}: a program that is neither run nor checked: {program}"
             assert CHECKS[program](arguments), f"{where}: {program} {' '.join(arguments)} names what does not exist"
 
 

@@ -18,6 +18,7 @@ def test_every_page_is_built_with_its_formulas_and_pictures(tmp_path):
     site = built(tmp_path)
     for page in site.rglob("*.html"):
         text = page.read_text("utf-8")
+        assert "unpkg.com" not in text, f"{page.name}: a script would be fetched; see docs/.mkdocs/hooks.py"
         assert "arithmatex" not in text, f"{page.name}: a formula was not turned into MathML"
         for source in re.findall(r'<img[^>]* src="([^"]+)"', text):
             assert (page.parent / source).exists(), f"{page.name}: there is no picture {source}"

@@ -12,7 +12,7 @@ from headwise.chunking.experiment import Plan
 from headwise.claims import PAPERS, Training
 from headwise.engine import reproduce as module
 from headwise.engine.reproduce import reproduce
-from headwise.errors import ModelError
+from headwise.errors import InputError, ModelError
 from headwise.models.glove import glove
 
 SENTENCES = (
@@ -54,6 +54,30 @@ def test_every_item_is_trained_drawn_and_judged(data: Path, tmp_path: Path, monk
     assert again["curve"].equals(pl.read_parquet(tmp_path / "out" / "trained" / "tables" / "curve.parquet"))
 
 
+def test_an_item_trains_only_what_it_needs_and_another_plan_is_refused(data: Path, tmp_path: Path) -> None:
+    small = Plan(sentences=12, seeds=(0,), base_epochs=1)
+    folder, out = data / "conll2000", tmp_path / "out"
+    made = chunking.tables(folder, out, plan=small, names=["importance"], say=lambda _: None)
+    assert set(made) == {"importance"}
+    assert not (out / "adversaries").exists()
+    with pytest.raises(InputError, match="another --out"):
+        chunking.tables(folder, out, plan=Plan(), say=lambda _: None)
+
+
+def test_short_sentences_have_no_exact_form_and_that_is_no_error(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "short"
+    folder.mkdir()
+    (folder / "train.txt").write_bytes((data / "conll2000" / "train.txt").read_bytes())
+    (folder / "test.txt").write_text("\n".join(SENTENCES))
+    small = Plan(seeds=(0, 1), lambdas=(0.0, 3.0), base_epochs=1, adversary_epochs=1)
+    names = chunking.DRAWN_FROM["three-kinds"]
+    made = chunking.tables(folder, tmp_path / "out", plan=small, names=names, say=lambda _: None)
+    assert made["exact"].is_empty()
+    assert set(chunking.figures(made)) == {"fig1", "three-kinds", "matched"}
+
+
 def test_what_is_missing_is_told(tmp_path: Path) -> None:
+    (tmp_path / "conll2000").mkdir()
     table = reproduce("yang", items=["table1"], data=tmp_path, out=tmp_path / "out")
+    assert "train.txt is not there" in table["ours"][0]
     assert "CoNLL-2000" in table["ours"][0]

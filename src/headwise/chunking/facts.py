@@ -37,6 +37,8 @@ from headwise.tagging.tagger import Tagged, tagged
 NUMBERS = ("f1", "nll", "tvd", "kl", "js", "matched", "changed")
 EPSILON = 0.05
 CURVES = (("js", "tvd"), ("kl", "nll"), ("js", "nll"), ("matched", "tvd"))  # of attention, of predictions
+WORDS = {"seed": pl.Int64, "sentence": pl.Int64, "word": pl.Int64, "length": pl.Int64, "js": pl.Float64,
+         "tvd": pl.Float64, "flipped": pl.Boolean}  # fmt: skip
 KNEE = {"divergence": pl.String, "loss": pl.String, "lambda": pl.Float64, "at": pl.Float64, "low": pl.Float64,
         "high": pl.Float64, "found": pl.Float64}  # fmt: skip
 
@@ -142,7 +144,7 @@ def instances(run: Experiment) -> pl.DataFrame:
 
 def exact(run: Experiment) -> pl.DataFrame:
     """The exact form of every base on 6 test sentences beyond head size + 1 words: one row a word."""
-    rows = []
+    rows = [pl.DataFrame(schema=WORDS)]  # there need not be a sentence that is long enough
     for at, seed in enumerate(run.plan.seeds):
         member = part(run.members("base"), slice(at, at + 1))
         for batch in sample(run, 6, beyond=run.shape.d_head + 1):
@@ -211,6 +213,11 @@ def _guided(run: Experiment, members: Mapping[str, Tensor], attend: Callable[[Pa
     return tag
 
 
+BOTH = ("base", "adversaries")
+NEEDS: Mapping[str, tuple[str, ...]] = {
+    "curve": BOTH, "knees": BOTH, "ranks": BOTH, "instances": ("base",), "exact": ("base",), "importance": ("base",),
+    "probes": (*BOTH, "probes"),
+}  # fmt: skip
 TABLES: Mapping[str, Callable[[Experiment], pl.DataFrame]] = {
     "curve": curve, "knees": knees, "ranks": ranks, "instances": instances, "exact": exact, "importance": importance,
     "probes": probes,

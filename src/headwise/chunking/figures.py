@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,20 +38,12 @@ def over_seeds(table: pl.DataFrame, by: Sequence[str], numbers: Sequence[str]) -
 
 
 def figures(tables: Tables) -> dict[str, Any]:
-    """Every figure by name."""
-    means = over_seeds(tables["curve"], ["kind", "lambda"], NUMBERS)
-    per_seed = {
-        name: tables[name].group_by("seed", maintain_order=True).agg(pl.col("js", "tvd", "flipped").mean())
-        for name in ("instances", "exact")
-    }
-    return {
-        "fig1": _fig1(means, tables["knees"]),
-        "three-kinds": _three_kinds(means, per_seed, tables["knees"]),
-        "matched": _matched(means, tables["knees"]),
-        "ranks": _ranks(tables["ranks"]),
-        "importance": _importance(tables["importance"]),
-        "table2": _table2(over_seeds(tables["probes"], ["form", "guide"], ["f1"])),
-    }
+    """Every figure that can be drawn from these tables, by name."""
+    return {name: DRAWN[name](tables) for name, needed in DRAWN_FROM.items() if set(needed) <= tables.keys()}
+
+
+def _means(tables: Tables) -> pl.DataFrame:
+    return over_seeds(tables["curve"], ["kind", "lambda"], NUMBERS)
 
 
 def _marked(knees: pl.DataFrame, divergence: str, loss: str) -> tuple[float, float, float, str] | None:
@@ -73,7 +65,8 @@ def _points(table: pl.DataFrame, x: str, y: str) -> pl.DataFrame:
     return table.select(kind=kind, label=label, **{new: pl.col(old) for old, new in names.items()})
 
 
-def _fig1(means: pl.DataFrame, knees: pl.DataFrame) -> Any:
+def _fig1(tables: Tables) -> Any:
+    means, knees = _means(tables), tables["knees"]
     points = _points(means.filter(pl.col("kind").is_in(["adversary", "other seed"])), "kl", "nll")
     marked = _marked(knees, "kl", "nll")
     return themed(
@@ -85,14 +78,16 @@ def _fig1(means: pl.DataFrame, knees: pl.DataFrame) -> Any:
     )  # fmt: skip
 
 
-def _three_kinds(means: pl.DataFrame, per_seed: Mapping[str, pl.DataFrame], knees: pl.DataFrame) -> Any:
-    rows = []
+def _three_kinds(tables: Tables) -> Any:
+    means, knees, rows = _means(tables), tables["knees"], []
     for name, kind in (("instances", f"per instance, TVD ≤ {EPSILON:g}"), ("exact", "exact (longer than the head)")):
+        seeds = tables[name].group_by("seed", maintain_order=True).agg(pl.col("js", "tvd").mean())
+        if seeds.is_empty():
+            continue
         row: dict[str, Any] = {"kind": kind, "label": ""}
         for column, axis in (("js", "x"), ("tvd", "y")):
-            row |= dict(
-                zip((axis, f"{axis}_low", f"{axis}_high"), mean_interval(per_seed[name][column].to_list()), strict=True)
-            )
+            names = (axis, f"{axis}_low", f"{axis}_high")
+            row |= dict(zip(names, mean_interval(seeds[column].to_list()), strict=True))
         rows.append(row)
     controls = ["other seed", "uniform put in", "random put in", "permuted put in"]
     points = pl.concat(
@@ -110,7 +105,8 @@ def _three_kinds(means: pl.DataFrame, per_seed: Mapping[str, pl.DataFrame], knee
     )  # fmt: skip
 
 
-def _matched(means: pl.DataFrame, knees: pl.DataFrame) -> Any:
+def _matched(tables: Tables) -> Any:
+    means, knees = _means(tables), tables["knees"]
     controls = ["other seed", "uniform put in", "random put in"]
     points = _points(means.filter(pl.col("kind").is_in(["adversary", *controls])), "matched", "tvd")
     marked = _marked(knees, "matched", "tvd")
@@ -124,7 +120,7 @@ def _matched(means: pl.DataFrame, knees: pl.DataFrame) -> Any:
     )  # fmt: skip
 
 
-def _ranks(table: pl.DataFrame) -> Any:
+def _ranks(tables: Tables) -> Any:
     rows = [
         {
             "what": "tau",
@@ -133,7 +129,7 @@ def _ranks(table: pl.DataFrame) -> Any:
             "low": low,
             "high": high,
         }
-        for key, (v, low, high) in _summary(table, "lambda").items()
+        for key, (v, low, high) in _summary(tables["ranks"], "lambda").items()
     ]
     order = [row["name"] for row in rows]
     return themed(
@@ -145,10 +141,10 @@ def _ranks(table: pl.DataFrame) -> Any:
     )
 
 
-def _importance(table: pl.DataFrame) -> Any:
+def _importance(tables: Tables) -> Any:
     rows = [
         {"what": "tau", "name": key, "value": v, "low": low, "high": high}
-        for key, (v, low, high) in _summary(table, "method").items()
+        for key, (v, low, high) in _summary(tables["importance"], "method").items()
     ]
     return themed(
         intervals.dots(
@@ -159,7 +155,8 @@ def _importance(table: pl.DataFrame) -> Any:
     )
 
 
-def _table2(table2: pl.DataFrame) -> Any:
+def _table2(tables: Tables) -> Any:
+    table2 = over_seeds(tables["probes"], ["form", "guide"], ["f1"])
     rows = table2.select(what="form", name="guide", value="f1", low="f1_low", high="f1_high")
     order = table2.filter(pl.col("form") == "mlp").sort("f1", descending=True)["guide"].to_list()
     panels = {"values": "values and output learned: test F1", "mlp": "MLP on weighted words: test F1"}
@@ -168,3 +165,13 @@ def _table2(table2: pl.DataFrame) -> Any:
         "CoNLL-2000: what frozen attention is worth to a fresh model (table2)",
         "Probes have no query and no key; attention is data. Five seeds, 95 % intervals; dashed: uniform attention.",
     )
+
+
+DRAWN: Mapping[str, Callable[[Tables], Any]] = {
+    "fig1": _fig1, "three-kinds": _three_kinds, "matched": _matched, "ranks": _ranks, "importance": _importance,
+    "table2": _table2,
+}  # fmt: skip
+DRAWN_FROM: Mapping[str, tuple[str, ...]] = {
+    "fig1": ("curve", "knees"), "three-kinds": ("curve", "knees", "instances", "exact"), "matched": ("curve", "knees"),
+    "ranks": ("ranks",), "importance": ("importance",), "table2": ("probes",),
+}  # fmt: skip

@@ -50,14 +50,16 @@ def reproduce(
     from headwise.engine.reproduce import chosen_items
     from headwise.engine.reproduce import reproduce as make
 
-    jobs = [one.job for one in chosen_items(paper, item or []) if isinstance(one.job, Job)]
-    studies = list(dict.fromkeys(job.study for job in jobs))
+    chosen = [one.job for one in chosen_items(paper, item or []) if one.job]
+    studies = list(dict.fromkeys(job.study for job in chosen if isinstance(job, Job)))
+    if chosen and not studies and (set_ or model != "demo"):
+        raise InputError(f"{paper} trains taggers of its own, so --model and --set do not apply; leave them out.")
     table = make(
         paper, data=data, out=out, model=model, task=task, items=item or [], first=first,
         settings=settings_of(",".join(studies), None, set_) if set_ else None, engine=engine, workers=workers,
         threads=threads, say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
-    _print(table.rows(), ["paper", "item", "claim", "paper's value", model, "verdict", "rule"])
+    _print(table.rows(), ["paper", "item", "claim", "paper's value", model if studies else "here", "verdict", "rule"])
     print(f"wrote {out}/verdicts.csv, {out}/figures")
 
 

@@ -69,13 +69,11 @@ def reproduce(
     data, out = Path(data), Path(out)
     loaded: dict[str | None, Model] = {}
     found: dict[Job | Training, Outcome | str] = {}
-    trained = [item.job for item in chosen if isinstance(item.job, Training)]
-    found |= _trained(trained, data, out / "trained", first, say)
+    found |= _trained(chosen, data, out / "trained", first, say)
     for number, (place, jobs) in enumerate(passes([item.job for item in chosen if isinstance(item.job, Job)], data)):
         needed = next(iter(jobs)).task or task
-        if not place.exists():
-            get = next(iter(jobs)).get
-            found |= dict.fromkeys(jobs, f"not run: {place} is not there; it takes {get}")
+        if lacking := missing(place, jobs[0].files):
+            found |= dict.fromkeys(jobs, f"not run: {lacking} is not there; it takes {jobs[0].get}")
             continue
         if needed not in loaded:
             loaded[needed] = load(model, task=needed)
@@ -84,7 +82,7 @@ def reproduce(
         rest = [job for job in jobs if job not in unable]
         if rest:
             say(f"{', '.join(job.study for job in rest)} on {place}")
-            results = _run(rest, loaded[needed], place, out / f"{number}", settings or {}, first, engine)
+            results = _run(rest, loaded[needed], place, out / f"{number}", settings or {}, first, engine, say)
             found |= {job: results[job.study] for job in rest}
     rows = [row for item in chosen for row in _rows(source, item, found[item.job] if item.job else None, out)]
     table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
@@ -132,10 +130,13 @@ def obstacle(job: Job, model: Model) -> str | None:
 
 def _run(
     jobs: Sequence[Job], model: Model, place: Path, out: Path, settings: Mapping[str, Mapping[str, Any]],
-    first: int | None, engine: Mapping[str, Any],
+    first: int | None, engine: Mapping[str, Any], say: Say,
 ) -> dict[str, Result]:  # fmt: skip
     if files := jobs[0].files:
-        write_files(out, {PAIRS: write_pairs(read_pairs(*(place / name for name in files))[0])})
+        pairs, seen = read_pairs(*(place / name for name in files))
+        for note in seen:
+            say(note)
+        write_files(out, {PAIRS: write_pairs(pairs)})
         place = out / PAIRS
     results = run(
         [job.study for job in jobs], model, corpus=open_corpus(place, first=first, **jobs[0].corpus), out=out,
@@ -146,16 +147,26 @@ def _run(
 
 
 def _trained(
-    trainings: Sequence[Training], data: Path, out: Path, first: int | None, say: Say
-) -> dict[Training, Trained | str]:
+    items: Sequence[Item], data: Path, out: Path, first: int | None, say: Say
+) -> dict[Job | Training, Outcome | str]:
+    """What the items that train look at; only what their claims and figures need is trained."""
+    trainings = {item.job: item for item in items if isinstance(item.job, Training)}
     if not trainings:
         return {}
-    place = data / trainings[0].data
-    if not place.exists():
-        return dict.fromkeys(trainings, f"not run: {place} is not there; it takes {trainings[0].get}")
-    tables = chunking.tables(place, out, plan=chunking.Plan(sentences=first or 0), say=say)
+    place, get = (getattr(next(iter(trainings)), name) for name in ("data", "get"))
+    if lacking := missing(data / place, chunking.FILES):
+        return dict.fromkeys(trainings, f"not run: {lacking} is not there; it takes {get}")
+    figures = {figure for item in trainings.values() for figure in item.figures}
+    names = {job.table for job in trainings} | {name for figure in figures for name in chunking.DRAWN_FROM[figure]}
+    plan = chunking.Plan(sentences=first or 0)
+    tables = chunking.tables(data / place, out, plan=plan, names=names, say=say)
     charts = chunking.figures(tables)
-    return {training: Trained(tables[training.table], out / "tables", charts) for training in trainings}
+    return {job: Trained(tables[job.table], out / "tables", charts) for job in trainings}
+
+
+def missing(place: Path, files: Sequence[str] | None) -> Path | None:
+    """The first of a job's files that is not there."""
+    return next((path for path in ([place / name for name in files or ()] or [place]) if not path.exists()), None)
 
 
 def _rows(paper: Paper, item: Item, found: Outcome | str | None, out: Path) -> list[tuple[str, ...]]:

@@ -46,7 +46,7 @@ def answers(results: Results) -> list[Answer]:
 
 
 def believable(results: Results) -> Answer | None:
-    """r ≥ 0.9: mostly; ≥ 0.5: with care; below: not the raw weights."""
+    """Of single heads: r ≥ 0.9: nearly what reaches the output; ≥ 0.5: with care; below: not the raw weights."""
     if "nullspace" not in results:
         return None
     result = results["nullspace"]
@@ -58,11 +58,11 @@ def believable(results: Results) -> Answer | None:
     if r is None:
         short = "These texts are too short to tell raw and effective attention apart."
     elif r >= 0.9:
-        short = "Mostly: at these lengths the raw weights are nearly what reaches the output."
+        short = "As far as single heads go: at these lengths the raw weights are nearly what reaches a head's output."
     elif r >= 0.5:
-        short = "With care: a good part of the raw weights changes nothing in the output."
+        short = "With care: a good part of the raw weights changes nothing in a head's output."
     else:
-        short = "No, not the raw weights: most of what they show changes nothing in the output."
+        short = "No, not the raw weights: most of what they show changes nothing in a head's output."
     because.append((
         f"A head passes on {size} numbers a token, and the texts have {length:.0f} tokens on average: a row of weights "
         f"can be moved in {free:.0f} directions, in the mean, and the head's output stays the same.",
@@ -76,6 +76,12 @@ def believable(results: Results) -> Answer | None:
         ))  # fmt: skip
     if "norms" in results:
         because.append((_parked(results["norms"].table), "norms"))
+    if r is not None and r >= 0.5:
+        because.append((
+            "Whether a head's output matters to the model's answer is another question, and needs a prediction: texts "
+            "with labels and --task classification (faithfulness, adversary).",
+            "nullspace",
+        ))  # fmt: skip
     if "faithfulness" in results:
         because.append((_faithful(results["faithfulness"].table), "faithfulness"))
     if "adversary" in results and (rivals := _rivals(results["adversary"].table)):
@@ -102,7 +108,10 @@ def _faithful(table: pl.DataFrame) -> str:
         f"{row['comprehensiveness_gain_high']:+.3f})"
         for row in shown.iter_rows(named=True)
     )
-    return f"How far the prediction falls without the tokens that an explanation names, beyond random ones: {told}."
+    return (
+        f"How far the prediction falls without the tokens that an explanation names, beyond random ones: {told}; the "
+        f"first is the best of {len(gains)} here."
+    )
 
 
 def _rivals(table: pl.DataFrame) -> str | None:
@@ -167,7 +176,9 @@ def _best_heads(table: pl.DataFrame, what: str) -> str:
 def _aligns(table: pl.DataFrame) -> str:
     """The best map of all heads together, by its error where gold links are, else by the agreement of both sides."""
     together = table.filter(pl.col("head").is_null() & pl.col("layer").is_not_null())
-    scored = together.filter(pl.col("aer").is_finite() & pl.col("best")).sort("aer")
+    if together.is_empty():
+        return "Single heads were scored, and no map of all heads together; they are in the section."
+    scored = together.filter(pl.col("aer").is_finite() & pl.col("best")).sort("chosen_aer")
     if len(scored):
         row = scored.row(0, named=True)
         error = f"alignment error {percent(row['aer'])} ({percent(row['low'])} to {percent(row['high'])})"
@@ -228,7 +239,7 @@ def noise(results: Results) -> Answer | None:
         pairs = first_stack(results["distances"].table).filter(pl.col("a") < pl.col("b"))
         copies = pairs.filter(pl.col("js") < SAME)
         because.append((f"{len(copies) or 'None'} of {len(pairs):,} pairs of heads attend nearly alike (below {SAME} "
-                        "nats of Jensen–Shannon divergence), so that one repeats the other.", "distances"))  # fmt: skip
+                        "nats of Jensen–Shannon divergence); what they carry may differ.", "distances"))  # fmt: skip
     if "surface" in results:
         parked = raw(results["surface"].table).filter(pl.max_horizontal("to_first", "to_separator") > 0.5)
         because.append((f"Heads with over half of their weight on the first token or on separators: {heads(parked)}.",

@@ -31,11 +31,14 @@ ALL = tuple(dict.fromkeys([*UNLABELLED, *(name for names in LABELLED.values() fo
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "mixing": {"texts": 3},
     "identity": {"folds": 5, "sentences": 1000},
+    "faithfulness": {"texts": 24},
+    "adversary": {"texts": 12},
 }
 TIMED = 6  # texts of which one pass is timed
 FEWEST = 4  # texts that a map can be learned from and tested on
 PASSES = 3.0  # what the shared pass with its studies costs, in forward passes (docs/benchmarks.md)
 TANGENT = 1.0  # the cost of one tangent of one token, in forward passes of the text
+ASKED = 250  # passes of one text by `faithfulness` or `adversary`, beside one for every token
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def agenda(
     if not first:
         raise InputError(f"A report needs at least one text, but {corpus.name} has none that can be read.")
     plan = Plan({}, {}, corpus, truncate=truncate, max_tokens=max_tokens)
-    share = _shares(model, first, budget, plan) if budget is not None else Shares()
+    share = _shares(model, first, budget, plan, wanted) if budget is not None else Shares()
     few = {"identity": {"folds": max(2, len(first) - 1)}} if len(first) < TIMED else {}
     chosen: dict[str, Mapping[str, Any]] = {}
     left_out: dict[str, str] = {}
@@ -112,8 +115,8 @@ class Shares:
     note: str = ""
 
 
-def _shares(model: Model, first: Sequence[Document], minutes: float, plan: Plan) -> Shares:
-    """Half of the budget for the shared pass, a third for origins, the rest for what is learned at the end."""
+def _shares(model: Model, first: Sequence[Document], minutes: float, plan: Plan, wanted: Sequence[str]) -> Shares:
+    """Half of the budget for the shared pass, a third for studies with passes of their own, the rest for learning."""
     if not minutes > 0:
         raise InputError(f"A budget is a number of minutes above 0, but {minutes:g} was given.")
     items = list(readable(model, first, plan, Counter()))
@@ -127,13 +130,21 @@ def _shares(model: Model, first: Sequence[Document], minutes: float, plan: Plan)
     tokens = sum(item.length for item in items) / len(items)
     documents = max(8, int(minutes * 60 / 2 / (PASSES * once)))
     tangents = STUDIES["mixing"]().tangents  # pyright: ignore[reportAttributeAccessIssue]
-    origins = max(1, int(minutes * 60 / 3 / (TANGENT * tangents * tokens * once)))
+    asking = [name for name in ("mixing", *OF_LABEL) if name in wanted]
+    part = minutes * 60 / 3 / max(1, len(asking))
+    origins = max(1, int(part / (TANGENT * tangents * tokens * once)))
+    explained = max(1, int(part / ((ASKED + tokens) * once)))
     learned = max(20, min(2000, int(20 * minutes * 60 / tokens)))
     return Shares(
         documents,
-        {"mixing": {"texts": origins}, "identity": {"folds": 5, "sentences": learned}},
+        {
+            "mixing": {"texts": origins},
+            "identity": {"folds": 5, "sentences": learned},
+            **{name: {"texts": explained} for name in OF_LABEL},
+        },
         f"Budget {minutes:g} min; a pass of one text took {1000 * once:.0f} ms, so at most {documents:,} texts are "
-        f"read, {origins:,} of them are traced to their origins, and {learned:,} serve to learn maps.",
+        f"read, {origins:,} of them are traced to their origins, {learned:,} serve to learn maps, and the predictions "
+        f"of {explained:,} are explained where texts have labels.",
     )
 
 

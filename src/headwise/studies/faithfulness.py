@@ -51,7 +51,8 @@ class Faithfulness(Study):
     """`methods`: names of explanations or origins. `of`: what is explained, logit or log-probability of the prediction.
 
     `removal`: mask, pad or delete. `fractions` of a text's tokens that are removed. `k`: tangents of `hidden-token`.
-    `steps` and `baseline` (pad, mask or zero) of integrated gradients. `seed` of `random` and of the tangents.
+    `steps` and `baseline` (pad, mask or zero) of integrated gradients. `texts`: how many documents from the first on
+    are asked, as each costs some hundred passes; 0 for all. `seed` of `random` and of the tangents.
     """
 
     name: ClassVar[str] = "faithfulness"
@@ -65,6 +66,7 @@ class Faithfulness(Study):
     k: int = 16
     steps: int = 32
     baseline: str = "pad"
+    texts: int = 0
     seed: int = 0
 
     def __post_init__(self):
@@ -84,7 +86,10 @@ class Faithfulness(Study):
 
     def ask(self, model: Model, reading: Reading) -> State:
         """Explanations of all methods, then one round of passes over all that they want removed."""
-        batch, removal = reading.batch, Removal.of(model, self.removal)
+        first = reading.first(self.texts, model)
+        if first is None:
+            return {}
+        batch, removal = first.batch, Removal.of(model, self.removal)
         target, may = predicted(model, batch), removable(batch)
         names = dict.fromkeys([*self.methods, CONTROL, TRUTH])
         found = {name: method(name)(model, batch, target=target, **self._options(name)) for name in names}

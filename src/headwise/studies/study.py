@@ -73,6 +73,19 @@ class Reading:
     def _block(layer: Layer, rows: Shaped[Tensor, "batch query"]) -> Shaped[Tensor, "batch block"]:
         return rows[:, layer.first_row : layer.first_row + layer.alpha.shape[2]]
 
+    def first(self, texts: int, model: Model) -> Reading | None:
+        """Only the documents numbered below `texts`, as a batch of their own; all for 0, None where there is none."""
+        rows = [row for row, number in enumerate(self.documents.tolist()) if not texts or number < texts]
+        if len(rows) == len(self.documents):
+            return self
+        if not rows:
+            return None
+        sources, targets = (
+            [side[row] for row in rows] if side else [] for side in (self.batch.texts, self.batch.targets)
+        )
+        notes = tuple(self.notes[row] for row in rows) if self.notes else ()
+        return Reading(model.batch(sources, targets), self.documents[rows], self.causal, notes)
+
     def _categories(self, side: str, texts: tuple[Encoding, ...]) -> Int[Tensor, "batch token"]:
         if side not in self.memo:
             causal = self.causal or side == "decoder"

@@ -57,7 +57,8 @@ class Adversary(Study):
     """`epsilon`: most that a prediction may change (total variation distance). `steps`, `rate`: of the search.
 
     `rows` of each text and layer for which the exact form is looked for in every head. `removal`: mask, pad or delete,
-    of leave-one-out. `head_only`: only the heads' weights change; nothing is trained.
+    of leave-one-out. `head_only`: only the heads' weights change; nothing is trained. `texts`: how many
+    documents from the first on are asked, as each costs some hundred passes; 0 for all.
     """
 
     name: ClassVar[str] = "adversary"
@@ -67,6 +68,7 @@ class Adversary(Study):
     rows: int = 2
     removal: str = "mask"
     head_only: bool = True
+    texts: int = 0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -103,6 +105,8 @@ class Adversary(Study):
         """(text, row of this block) by a hash of the document, the layer and the draw: whatever the batches."""
         chosen = []
         for text, document in enumerate(reading.documents.tolist()):
+            if self.texts and document >= self.texts:
+                continue
             length = len(reading.queries(layer)[text])
             ids = torch.arange(self.rows) + (document * 4096 + layer.index) * 4096
             for row in hashed(ids, self.seed).remainder(length).tolist():
@@ -112,7 +116,8 @@ class Adversary(Study):
 
     def ask(self, model: Model, reading: Reading) -> State:
         """Per-instance adversaries, and the ranks of attention against those of importance."""
-        return {**self._rivals(model, reading), **self._importance(model, reading)}
+        first = reading.first(self.texts, model)
+        return {} if first is None else {**self._rivals(model, first), **self._importance(model, first)}
 
     def _rivals(self, model: Model, reading: Reading) -> State:
         batch = reading.batch
