@@ -39,4 +39,12 @@ def on_page_content(content: str, **_: object) -> str:
 
 
 def on_post_page(output: str, **_: object) -> str:
-    return output.replace(FETCHED, f"<script>\n{Path(__file__).with_name('worker.js').read_text()}</script>")
+    return offline(output)
+
+
+def on_post_template(output_content: str, **_: object) -> str:
+    return offline(output_content)
+
+
+def offline(page: str) -> str:
+    return page.replace(FETCHED, f"<script>\n{Path(__file__).with_name('worker.js').read_text()}</script>")

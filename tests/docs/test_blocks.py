@@ -78,5 +78,6 @@ CHECKS = {
     "ray": lambda arguments: arguments[0] in ("start", "stop", "status"),
     "npm": lambda arguments: arguments[0] in ("ci", "run"),
     "git": lambda arguments: arguments[0] == "clone",
+    "source": lambda arguments: arguments == [".venv/bin/activate"],
     "cd": lambda arguments: len(arguments) == 1,
 }

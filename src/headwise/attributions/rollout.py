@@ -1,8 +1,8 @@
 r"""Rollout: what each block mixes, multiplied through the layers (Abnar and Zuidema 2020, https://arxiv.org/abs/2005.00928).
 
-    Ã_l = rows of ½ A_l + ½ I, normalised        where A_l is attention without its residual (raw-mean, norm-sum)
-    Ã_l = rows of A_l, normalised                where the residual is part of A_l (all other mixing quantities)
-    R_l = Ã_l R_{l−1},   R_0 = Ã_0
+    Ã_l = ½ Â_l + ½ I      where A_l is attention without its residual (raw-mean, norm-sum)
+    Ã_l = Â_l              where the residual is part of A_l (all other mixing quantities)
+    R_l = Ã_l R_{l−1},   R_0 = Ã_0;   Â has the rows of A divided by their sums
 
 `globenc-rollout` (Modarressi et al. 2022, https://arxiv.org/abs/2205.03286) and `alti-rollout` (Ferrando et al. 2022,
 https://arxiv.org/abs/2203.04212) are the rollouts of these quantities. Cost: the mixing quantity's own, and n³ a layer.
