@@ -2,7 +2,7 @@
 # Word alignment from the model that experiments/nmt trains: fig7, fig8, table3. Run at the top of the repository.
 #   sh experiments/alignment/run.sh MODEL DATA WORK
 set -eu
-MODEL=${1:-demo-nmt} DATA=${2:-../shared/data} WORK=${3:-out/alignment}
+MODEL=${1:-$HOME/.cache/headwise/nmt-de-en/model} DATA=${2:-../shared/data} WORK=${3:-out/alignment}
 GOLD=$DATA/align-de-en
 HERE=experiments/alignment
 export OMP_NUM_THREADS=1

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import headwise as hw
+from headwise.errors import InputError
 
 pytest.importorskip("sacremoses", reason="experiments/nmt needs sacremoses: pip install sacremoses")
 FOLDER = Path(__file__).parents[2] / "experiments" / "nmt"
@@ -137,7 +138,7 @@ def test_what_is_written_loads_offline_and_has_its_cross_attention_proved(script
 def test_what_is_packaged_loads_and_its_card_says_what_was_measured(scripts, recipe, tokenizer, tmp_path, monkeypatch):
     work, out = tmp_path / "work", tmp_path / "weights" / "demo-nmt"
     scripts["model"].export(scripts["model"].new_model(recipe, len(tokenizer)), tokenizer, work / "model")
-    (work / "recipe.json").write_text(json.dumps(asdict(recipe)))
+    (work / "recipe.json").write_text(json.dumps({**asdict(recipe), "sources": ["tatoeba"]}))
     (work / "log.jsonl").write_text('{"step": 7, "cpu_seconds": 180.0, "target_tokens": 1234}\n')
     scores = {"tatoeba": {"pairs": 5, "bleu": 12.5, "chrf": 30.1}}
     (work / "bleu.json").write_text(json.dumps({"sacrebleu": "2", "scores": scores}))
@@ -146,9 +147,11 @@ def test_what_is_packaged_loads_and_its_card_says_what_was_measured(scripts, rec
     card = (out / "README.md").read_text("utf-8")
     assert "| tatoeba | 5 | 12.5 | 30.1 |" in card
     assert "for 3 minutes of one CPU thread, 7 steps" in card
-    assert "research only" in card
-    monkeypatch.setattr("headwise.models.packaged.WEIGHTS", out.parent)
-    assert hw.load("demo-nmt").layers("cross") == 2
+    assert "CC BY 2.0 FR" in card
+    assert hw.load(out).layers("cross") == 2
+    (work / "recipe.json").write_text(json.dumps({**asdict(recipe), "sources": ["tatoeba", "multi30k"]}))
+    with pytest.raises(InputError, match="Tatoeba alone"):
+        scripts["package"].main()
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ either side agree. Everything else is in the result of the study `alignment`: ta
 """
 
 Model = Annotated[
-    str, typer.Option(help="An encoder–decoder: hub id, folder, or demo-nmt once it was trained.", show_default=False)
+    str, typer.Option(help="An encoder–decoder: hub id, folder, or demo-nmt (German–English).", show_default=False)
 ]
 Source = Annotated[Path, typer.Option(help="Sentences, a line each; UTF-8, else Latin-1.", show_default=False)]
 Target = Annotated[Path, typer.Option(help="Their translations.", show_default=False)]

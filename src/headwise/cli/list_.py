@@ -63,6 +63,7 @@ def _models() -> Iterator[str]:
     from headwise.models.packaged import PACKAGED
 
     yield from (f"[bold]{name:<10}[/] {package.about} ({package.licence})" for name, package in PACKAGED.items())
+    yield "[bold]demo-nmt  [/] a small German–English translation model that comes with headwise (Apache-2.0)"
     yield "[bold]tiny:NAME[/]  a random model of any family in `headwise list families`"
     yield "or a hub id, or a folder with config.json, a tokenizer and *.safetensors"
 

