@@ -472,7 +472,11 @@ def test_a_marian_folder_loads_without_its_head(tmp_path: Path) -> None:
 
 
 def test_the_model_that_ships_aligns_everyday_words() -> None:
-    trace = hw.load("demo-nmt").trace("Das ist mein Haus.", "This is my house.")
+    """A row of the decoder predicts the next word; where German has another order, its largest norm follows it."""
+    trace = hw.load("demo-nmt").trace("Wir trinken heute Wasser.", "We are drinking water today.")
     assert trace.target is not None
-    found = trace.words("norm", stack="cross")
-    assert found.shape[0] == 3
+    best = trace.mixing("norm-sum", stack="cross")[2].argmax(-1)
+    links = {word: trace.tokens[key] for word, key in zip(trace.target.tokens[1:], best.tolist(), strict=False)}
+    assert {word: links[f"▁{word}"] for word in ("We", "drinking", "water", "today")} == {
+        "We": "▁Wir", "drinking": "▁trinken", "water": "▁Wasser", "today": "▁heute"
+    }  # fmt: skip
