@@ -28,6 +28,8 @@ def mentioned() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("where", "said"), sorted(set(mentioned())))
 def test_a_command_that_is_mentioned_exists_with_its_options(where, said):
     verb, *words = shlex.split(said, comments=True)
+    if verb == "--help":
+        return
     assert verb in VERBS, f"{where}: there is no `headwise {verb}`"
     options = {option for parameter in VERBS[verb].params for option in (*parameter.opts, *parameter.secondary_opts)}
     unknown = [word for word in words if re.match(r"--?[a-z]", word) and word not in options | {"--help", "-h"}]
