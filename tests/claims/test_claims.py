@@ -12,7 +12,13 @@ import headwise as hw
 from headwise.claims import PAPERS, Job
 from headwise.claims.brunner2020 import falling, not_own, recovered
 from headwise.claims.clark2019 import near_within_layers, relative_position, separator, separator_to_itself
-from headwise.claims.kobayashi2020 import short_vectors, stretching
+from headwise.claims.kobayashi2020 import (
+    early_layers_align,
+    input_position,
+    norms_align,
+    short_vectors,
+    stretching,
+)
 from headwise.studies import STUDIES
 
 SEEDS = Path(__file__).parents[3] / "shared" / "SEEDS.md"
@@ -162,3 +168,30 @@ def test_claims_can_be_looked_at_for_any_kind_of_model(family: str, load, tmp_pa
     ]
     assert len(looked) >= 14
     assert all("nan" not in found.value for found in looked), [found.value for found in looked]
+
+
+def alignment_table(errors: dict[tuple[str, str], list[float]]) -> pl.DataFrame:
+    rows = [
+        (quantity, position, "argmax", layer, None, value)
+        for (quantity, position), values in errors.items()
+        for layer, value in enumerate(values)
+    ]
+    names = {"quantity": pl.String, "position": pl.String, "extraction": pl.String, "layer": pl.Int64, "head": pl.Int64,
+             "all_aer": pl.Float64}  # fmt: skip
+    return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def test_the_papers_own_alignment_errors_hold() -> None:
+    table = alignment_table({
+        ("raw", "input"): [0.762, 0.801, 0.519, 0.921, 0.935, 0.944],
+        ("norm-sum", "input"): [0.325, 0.283, 0.427, 0.870, 0.886, 0.905],
+        ("norm-sum", "output"): [0.9, 0.8, 0.7, 0.6, 0.5, 0.4],
+    })  # fmt: skip
+    assert norms_align(table).verdict == early_layers_align(table).verdict == input_position(table).verdict == "holds"
+    assert "norms 32.5 28.3 42.7" in norms_align(table).value
+
+
+def test_the_middle_layer_is_not_early_and_a_small_gain_is_not_clear() -> None:
+    table = alignment_table({("raw", "input"): [0.9, 0.7, 0.9], ("norm-sum", "input"): [0.95, 0.66, 0.95]})
+    assert early_layers_align(table).verdict == "does not hold"
+    assert norms_align(table).verdict == "does not hold"

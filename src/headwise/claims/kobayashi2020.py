@@ -98,7 +98,7 @@ def early_layers_align(table: Table) -> Found:
     norms = errors_by_layer(table, "norm-sum")
     best = norms.index(min(norms))
     words = f"layer {best + 1} of {len(norms)} is the best (norms {_errors(norms)})"
-    return Found(words, graded([best < len(norms) / 2]))
+    return Found(words, graded([best + 1 <= len(norms) / 2]))
 
 
 def input_position(table: Table) -> Found:
