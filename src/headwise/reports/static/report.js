@@ -25,7 +25,13 @@
       };
       const place = element("div");
       drawn.set(figure, window.vegaEmbed(place, data(figure.dataset.spec), options).then(
-        () => { figure.replaceChildren(place); figure.dataset.drawn = "yes"; },
+        () => {
+          figure.replaceChildren(place);
+          const chart = place.querySelector("svg.marks");
+          // A wide chart shrinks to the page, but not below what can be read; beyond that it scrolls.
+          if (chart) chart.style.maxWidth = `max(100%, ${0.65 * chart.width.baseVal.value}px)`;
+          figure.dataset.drawn = "yes";
+        },
         (error) => { figure.replaceChildren(`This figure could not be drawn: ${error.message}`); figure.dataset.drawn = "no"; },
       ));
     }
