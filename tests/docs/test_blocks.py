@@ -48,8 +48,8 @@ def run(block: Block, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def headwise(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(sys, "argv", ["headwise", *arguments])
-    if arguments[0] == "serve":  # it would serve until it is told to stop; tests/browser drives it
-        monkeypatch.setattr(sys, "argv", ["headwise", "serve", "--help"])
+    if arguments[0] == "serve":  # would not end; its options are read, then --help ends it (tests/browser drives it)
+        monkeypatch.setattr(sys, "argv", ["headwise", *arguments, "--help"])
     if "ray" in arguments:  # a cluster takes long to start, or is elsewhere; tests/engine has the two engines agree
         monkeypatch.setattr(sys, "argv", ["headwise", *("local" if word == "ray" else word for word in arguments)])
     try:

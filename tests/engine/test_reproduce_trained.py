@@ -76,6 +76,11 @@ def test_short_sentences_have_no_exact_form_and_that_is_no_error(data: Path, tmp
     assert set(chunking.figures(made)) == {"fig1", "three-kinds", "matched"}
 
 
+def test_too_few_sentences_are_refused_in_a_line(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="gave 3 and 0"):
+        chunking.tables(data / "conll2000", tmp_path / "out", plan=Plan(sentences=3), names=["curve"])
+
+
 def test_what_is_missing_is_told(tmp_path: Path) -> None:
     (tmp_path / "conll2000").mkdir()
     table = reproduce("yang", items=["table1"], data=tmp_path, out=tmp_path / "out")

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headwise.errors import InputError
 from headwise.models.glove import glove
 from headwise.results.files import write_files
 from headwise.results.result import json_bytes
@@ -87,7 +88,13 @@ class Experiment:
     @cached_property
     def learned(self) -> tuple[list[Sentence], list[Sentence]]:
         """Sentences to train on and to validate on."""
-        return split(self._read("train.txt"))
+        found = split(self._read("train.txt"))
+        if not all(found):
+            raise InputError(
+                f"Taggers need sentences to learn from and to validate on, but {self.data / 'train.txt'} gave "
+                f"{len(found[0])} and {len(found[1])}; take more (--first 10, at least)."
+            )
+        return found
 
     @cached_property
     def test(self) -> list[Sentence]:
