@@ -45,10 +45,10 @@ def reproduce(
         return
     if paper is None or data is None:
         raise InputError("A paper and --data FOLDER must be given; `headwise reproduce --list` shows what there is.")
-    from headwise.claims import Job
     from headwise.cli.settings import settings_of
-    from headwise.engine.reproduce import chosen_items
-    from headwise.engine.reproduce import reproduce as make
+    from headwise.papers import Job
+    from headwise.papers.reproduce import chosen_items
+    from headwise.papers.reproduce import reproduce as make
 
     chosen = [one.job for one in chosen_items(paper, item or []) if one.job]
     studies = list(dict.fromkeys(job.study for job in chosen if isinstance(job, Job)))
@@ -64,8 +64,8 @@ def reproduce(
 
 
 def _print_items(paper: str | None) -> None:
-    from headwise.claims import PAPERS, Job
-    from headwise.engine.reproduce import paper_of
+    from headwise.papers import PAPERS, Job
+    from headwise.papers.reproduce import paper_of
 
     rows = []
     for one in [paper_of(paper)] if paper else PAPERS.values():

@@ -11,10 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from headwise.claims.brunner2020 import mean_by_length, mixing_rows, own_layers, told
-from headwise.claims.claim import first_stack, heads, percent
-from headwise.claims.clark2019 import raw
-from headwise.claims.kobayashi2020 import parked_shares
+from headwise.papers.brunner2020 import mean_by_length, mixing_rows, own_layers, told
+from headwise.papers.claim import first_stack, heads, percent
+from headwise.papers.clark2019 import raw
+from headwise.papers.kobayashi2020 import parked_shares
 from headwise.results import Result
 
 Results = Mapping[str, Result]

@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from headwise.claims import PAPERS, Claim, Found, Item, Job, Paper
+from headwise.papers import PAPERS, Claim, Found, Item, Job, Paper
 from headwise.reports.answers import Answer, Results, answers, summary
 from headwise.reports.plan import Agenda
 from headwise.results import Result

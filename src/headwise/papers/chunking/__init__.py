@@ -18,10 +18,10 @@ from pathlib import Path
 
 import polars as pl
 
-from headwise.chunking.experiment import Experiment, Plan, Say, adversaries, base, probes
-from headwise.chunking.facts import NEEDS, TABLES, stored
-from headwise.chunking.figures import DRAWN_FROM, figures
 from headwise.errors import InputError
+from headwise.papers.chunking.experiment import Experiment, Plan, Say, adversaries, base, probes
+from headwise.papers.chunking.facts import NEEDS, TABLES, stored
+from headwise.papers.chunking.figures import DRAWN_FROM, figures
 from headwise.results.files import write_files
 from headwise.results.lock import claim
 from headwise.results.result import json_bytes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from headwise.claims.claim import Claim, Found, Item, Job, Paper, Table, asked, first_stack, graded, heads, percent
-from headwise.claims.data import EWT, EWT_GET, GUM, GUM_GET, wikipedia
+from headwise.papers.claim import Claim, Found, Item, Job, Paper, Table, asked, first_stack, graded, heads, percent
+from headwise.papers.data import EWT, EWT_GET, GUM, GUM_GET, wikipedia
 
 
 def raw(table: Table) -> Table:

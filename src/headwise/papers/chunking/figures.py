@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from scipy.stats import t as student
 
-from headwise.chunking.facts import EPSILON, NUMBERS
+from headwise.papers.chunking.facts import EPSILON, NUMBERS
 from headwise.plots import intervals
 from headwise.plots.frontier import frontier
 from headwise.plots.theme import themed

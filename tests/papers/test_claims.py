@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import headwise as hw
-from headwise.claims import PAPERS, Job
-from headwise.claims.brunner2020 import falling, not_own, recovered
-from headwise.claims.clark2019 import near_within_layers, relative_position, separator, separator_to_itself
-from headwise.claims.kobayashi2020 import (
+from headwise.papers import PAPERS, Job
+from headwise.papers.brunner2020 import falling, not_own, recovered
+from headwise.papers.clark2019 import near_within_layers, relative_position, separator, separator_to_itself
+from headwise.papers.kobayashi2020 import (
     early_layers_align,
     input_position,
     norms_align,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwise.claims.claim import Job
+from headwise.papers.claim import Job
 
 WIKITEXT = "wikitext2/wiki.test.raw"
 WIKITEXT_GET = "the raw test file of WikiText-2 (Hugging Face datasets: wikitext, wikitext-2-raw-v1)"

@@ -15,12 +15,11 @@ from typing import Any
 
 import polars as pl
 
-from headwise import chunking
-from headwise.claims import PAPERS, Item, Job, Paper, Training
 from headwise.engine.run import run
 from headwise.errors import InputError, ModelError, UnknownNameError
 from headwise.models.load import load
 from headwise.models.model import Model
+from headwise.papers import PAPERS, Item, Job, Paper, Training, chunking
 from headwise.results import Result
 from headwise.results.files import write_files
 from headwise.studies import STUDIES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from headwise.claims.claim import Claim, Found, Item, Job, Paper, Table, asked, first_stack, graded, percent
-from headwise.claims.data import COLA, COLA_GET, MRPC, MRPC_GET, paraphrases, wikipedia
+from headwise.papers.claim import Claim, Found, Item, Job, Paper, Table, asked, first_stack, graded, percent
+from headwise.papers.data import COLA, COLA_GET, MRPC, MRPC_GET, paraphrases, wikipedia
 
 
 def mean_by_length(table: Table, item: str, what: str) -> Table:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headwise.claims.brunner2020 import mixing_rows, told
-from headwise.claims.claim import Claim, Found, Item, Job, Paper, Table, graded
-from headwise.claims.data import MRPC, MRPC_GET
+from headwise.papers.brunner2020 import mixing_rows, told
+from headwise.papers.claim import Claim, Found, Item, Job, Paper, Table, graded
+from headwise.papers.data import MRPC, MRPC_GET
 
 
 def own_share(table: Table) -> Found:

@@ -70,7 +70,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Models are trained for it (headwise.chunking), none is asked for; its claims look at `table` of theirs."""
+    """Models are trained for it (headwise.papers.chunking), none is asked for; its claims look at `table` of theirs."""
 
     table: str
     data: str

@@ -6,8 +6,8 @@ from statistics import median
 
 import polars as pl
 
-from headwise.claims.claim import Claim, Found, Item, Paper, Table, asked, first_stack, graded, percent
-from headwise.claims.data import translations, wikipedia
+from headwise.papers.claim import Claim, Found, Item, Paper, Table, asked, first_stack, graded, percent
+from headwise.papers.data import translations, wikipedia
 
 
 def part(table: Table, item: str, what: str) -> Table:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from headwise.claims.claim import Claim, Found, Item, Paper, Table, Training, asked, graded
-from headwise.claims.data import CHUNKS, CHUNKS_GET
+from headwise.papers.claim import Claim, Found, Item, Paper, Table, Training, asked, graded
+from headwise.papers.data import CHUNKS, CHUNKS_GET
 
 NEAR = 0.02  # of F1
 

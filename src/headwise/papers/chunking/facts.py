@@ -11,8 +11,8 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from headwise.chunking.experiment import Experiment
 from headwise.measures.rivals import Search
+from headwise.papers.chunking.experiment import Experiment
 from headwise.results.files import write_files
 from headwise.results.provenance import provenance
 from headwise.results.result import json_bytes, parquet_bytes

@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headwise.claims import PAPERS, Job
-from headwise.engine.reproduce import chosen_items, passes, reproduce
 from headwise.errors import UnknownNameError
+from headwise.papers import PAPERS, Job
+from headwise.papers.reproduce import chosen_items, passes, reproduce
 
 
 @pytest.fixture

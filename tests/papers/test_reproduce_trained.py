@@ -7,13 +7,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headwise import chunking
-from headwise.chunking.experiment import Plan
-from headwise.claims import PAPERS, Training
 from headwise.engine import reproduce as module
-from headwise.engine.reproduce import reproduce
 from headwise.errors import InputError, ModelError
 from headwise.models.glove import glove
+from headwise.papers import PAPERS, Training, chunking
+from headwise.papers.chunking.experiment import Plan
+from headwise.papers.reproduce import reproduce
 
 SENTENCES = (
     "The DT B-NP\nold JJ I-NP\ndog NN I-NP\nsaw VBD B-VP\nit PRP B-NP\n. . O\n",
