@@ -13,6 +13,7 @@ from headwise.results import Result
 from headwise.studies.identity.figures import two_models
 
 HERE = Path(__file__).parent
+KEPT = ("mrpc", "input", "fig2a")  # what the page shows; the other figures stay in OUT
 SHOWN = {
     "input": ("fig2a", "fig2b", "fig7", "matrix-linear-cosine", "tag", "frequency"),
     "previous": ("fig11",),
@@ -51,13 +52,14 @@ def draw(out: Path) -> None:
         for name, figures in SHOWN.items():
             if (result := result_in(out / f"{corpus}-{name}")) is not None:
                 for figure in set(figures) & set(result.figures):
-                    print(save_chart(result.figure(figure), HERE / f"{corpus}-{name}-{figure}.svg"))
+                    kept = HERE if (corpus, name, figure) == KEPT else out
+                    print(save_chart(result.figure(figure), kept / f"{corpus}-{name}-{figure}.svg"))
         before, after = (result_in(out / f"{corpus}-{name}") for name in ("previous", "finetuned"))
         if before is not None and after is not None:
             naive = before.table.filter(pl.col("map") == "none")
             chart = two_models({"demo": naive, f"fine-tuned on {corpus.upper()}": after.table})
             figure = "fig12" if corpus == "mrpc" else "fig13"
-            print(save_chart(chart, HERE / f"{corpus}-finetuned-{figure}.svg"))
+            print(save_chart(chart, out / f"{corpus}-finetuned-{figure}.svg"))
 
 
 def tell(out: Path) -> None:

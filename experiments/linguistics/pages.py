@@ -1,4 +1,6 @@
-"""From the results of run.sh to this folder: figures, best rows as Markdown beside the paper's, fig5 and viewer pages.
+"""From the results of run.sh: tables to this folder, best rows as Markdown beside the paper's, figures and pages.
+
+The page shows demo/syntax/table1.png and demo/fig5.svg; all other figures and the viewer pages stay in OUT.
 
 python experiments/linguistics/pages.py out/linguistics ../shared/data
 """
@@ -47,17 +49,18 @@ def main(out: Path, data: Path) -> None:
             if (out / model / study).is_dir():
                 print(f"\n### {model}, {study}\n\n{table2(open_result(out / model / study).table)}")
         if (out / model / "syntax").is_dir():
-            fig5(model, open_result(out / model / "syntax").table, data)
+            fig5(model, open_result(out / model / "syntax").table, data, out / model / "fig5")
 
 
 def keep(folder: Path, target: Path) -> None:
-    """The manifest, the table and the figures as PNG."""
+    """The manifest and the table; the figures as PNG beside the results, but for the one that the page shows."""
     target.mkdir(parents=True, exist_ok=True)
     result = open_result(folder)
     for name in ("manifest.json", "table.parquet"):
         shutil.copy(folder / name, target / name)
     for name in result.figures:
-        save_chart(result.figure(name), target / f"{name}.png")
+        shown = (target.parent.name, target.name, name) == ("demo", "syntax", "table1")
+        save_chart(result.figure(name), (target if shown else folder) / f"{name}.png")
 
 
 def table1(table: pl.DataFrame) -> str:
@@ -106,13 +109,12 @@ def table2(table: pl.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def fig5(model_name: str, table: pl.DataFrame, data: Path) -> None:
+def fig5(model_name: str, table: pl.DataFrame, data: Path, folder: Path) -> None:
     """Short test sentences in which the best head of a relation is right, as SVG and as pages of the viewer."""
     model = hw.load(model_name)
     with (data / "ud-ewt" / "en_ewt-ud-test.conllu").open(encoding="utf-8") as file:
         short = [one for one in sentences(file) if 5 <= len(one) <= LONGEST_EXAMPLE]
     panels = []
-    folder = HERE / model_name / "fig5"
     folder.mkdir(parents=True, exist_ok=True)
     for relation in EXAMPLES:
         row = table.filter(pl.col("best"), quantity="raw", relation=relation).row(0, named=True)
@@ -132,7 +134,7 @@ def fig5(model_name: str, table: pl.DataFrame, data: Path) -> None:
         "Left attends to right; the darker, the nearer to the most that the word gives (special tokens left out).",
         "Chosen to show: of forty short test sentences the one with most such pairs found; accuracy is over all.",
     )
-    save_chart(chart, HERE / model_name / "fig5.svg")
+    save_chart(chart, HERE / "demo" / "fig5.svg" if model_name == "demo" else folder / "fig5.svg")
 
 
 def map_of(model: hw.Model, sentence: Sentence, layer: int, head: int) -> np.ndarray:
