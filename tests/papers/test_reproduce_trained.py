@@ -7,10 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headwise.engine import reproduce as module
 from headwise.errors import InputError, ModelError
 from headwise.models.glove import glove
 from headwise.papers import PAPERS, Training, chunking
+from headwise.papers import reproduce as module
 from headwise.papers.chunking.experiment import Plan
 from headwise.papers.reproduce import reproduce
 
