@@ -1,24 +1,38 @@
-# make demo | test | check | docs | bench; everything lives in .venv, and the second run is quick.
+# make demo | test | quick | check | portable | docs | bench; everything lives in .venv, and the second run is quick.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 export HF_HUB_OFFLINE ?= 1
+# One test process a core, each with one thread: tests of one file stay together, so that models are loaded once.
+WORKERS ?= $(shell nproc)
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: demo test check docs bench clean
+.PHONY: demo test quick check portable docs bench clean
 
 demo: $(READY)
 	$(BIN)/headwise report --first 64 --out out/demo
 	@echo "Open out/demo/report.html in a browser: its first page says what may be read from this model's attention."
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+# What a developer runs while writing: no browser, no documentation, no training, nothing marked slow.
+quick: $(READY)
+	$(PYTEST) -m "not browser and not slow" --ignore tests/browser --ignore tests/docs --ignore tests/experiments
 
 check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+# Another processor, other threads, another order, a busy machine: the suite must pass on all of them.
+portable: $(READY)
+	ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(PYTEST) -p randomly
+	ATEN_CPU_CAPABILITY=avx2 OMP_NUM_THREADS=2 $(PYTEST) -p randomly
+	yes > /dev/null & load=$$!; trap "kill $$load" EXIT; OMP_NUM_THREADS=1 $(PYTEST)
+	OMP_NUM_THREADS=2 $(PYTEST) -p randomly
 
 docs: $(READY)
 	$(BIN)/mkdocs build --quiet

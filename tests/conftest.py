@@ -16,7 +16,8 @@ from hypothesis import settings
 import headwise as hw
 from headwise.errors import ModelError
 
-torch.set_num_threads(1)  # tiny tensors: a second thread only waits, and worse where the cores are shared
+# Tiny tensors: a second thread only waits, and worse where the cores are shared; `make portable` asks for two once.
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 settings.register_profile("headwise", deadline=None, derandomize=True, max_examples=30)
 settings.load_profile("headwise")
 

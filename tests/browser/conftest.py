@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from references.patience import patience
+
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
@@ -28,6 +30,13 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
+def new_context(chromium: Any, **options: Any) -> Any:
+    """A fresh profile of the browser in which every wait is patient."""
+    context = chromium.new_context(**options)
+    context.set_default_timeout(1000 * patience())
+    return context
+
+
 @dataclass
 class Opened:
     """A page in the browser and all that it did besides being shown."""
@@ -37,7 +46,7 @@ class Opened:
 
     def drawn(self) -> Opened:
         """Wait until the view is finished."""
-        self.page.wait_for_selector('#view[aria-busy="false"]', timeout=30_000)
+        self.page.wait_for_selector('#view[aria-busy="false"]')
         return self
 
     def to(self, **state: object) -> Opened:
@@ -49,7 +58,7 @@ class Opened:
 
     def until(self, script: str) -> None:
         """Wait until an expression holds; from here, since the page's policy forbids evaluating text inside it."""
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + patience()
         while not self.page.evaluate(f"() => Boolean({script})"):
             assert time.monotonic() < deadline, f"never true: {script}"
             self.page.wait_for_timeout(20)
@@ -70,7 +79,7 @@ def open_html(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
     def open_(text: str, hash: str = "", *, width: int = 1280, theme: str = "light") -> Opened:  # noqa: A002
         path = tmp_path / f"page-{len(contexts)}.html"
         path.write_text(text, encoding="utf-8")
-        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+        context = new_context(chromium, viewport={"width": width, "height": 900}, color_scheme=theme)
         contexts.append(context)
         opened = Opened(context.new_page())
         all_opened.append(opened)

@@ -54,7 +54,7 @@ def test_hostile_tokens_are_shown_and_never_run(view: str, open_html: Open) -> N
 
 def test_hostile_tokens_in_a_notebook(open_html: Open) -> None:
     opened = open_html(f"<!doctype html>{frame_of(full_page(EVIL))}")
-    opened.page.frame_locator("iframe").locator('#view[aria-busy="false"]').wait_for(timeout=30_000)
+    opened.page.frame_locator("iframe").locator('#view[aria-busy="false"]').wait_for()
 
 
 def test_the_policy_stops_requests_and_inline_code(open_html: Open) -> None:

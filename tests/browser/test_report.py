@@ -67,7 +67,7 @@ def test_an_example_opens_in_the_viewer(html: str, open_html: Open) -> None:
     opened = open_html(html)
     opened.page.click("details.example summary >> nth=0")
     frame = opened.page.frame_locator("details.example iframe")
-    frame.locator('#view[aria-busy="false"]').wait_for(timeout=30_000)
+    frame.locator('#view[aria-busy="false"]').wait_for()
 
 
 def test_it_is_readable_on_a_narrow_screen(html: str, open_html: Open) -> None:

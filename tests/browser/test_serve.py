@@ -16,12 +16,13 @@ import torch
 pytest.importorskip("uvicorn")
 import uvicorn
 
-from browser.conftest import Opened, watch
+from browser.conftest import Opened, new_context, watch
 from headwise.results import write_result
 from headwise.server import answer
 from headwise.server.app import application
 from headwise.server.run import listening
 from headwise.viewer.build import html_of
+from references.patience import patience
 from viewer.samples import full_page
 
 pytestmark = pytest.mark.browser
@@ -48,7 +49,7 @@ def address(load: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) 
         thread.start()
         yield f"http://127.0.0.1:{port}"
         server.should_exit = True
-        thread.join(30)
+        thread.join(patience())
         assert not thread.is_alive()
 
 
@@ -58,7 +59,7 @@ def visit(chromium: Any, address: str) -> Iterator[Callable[..., Opened]]:
     opened: list[Opened] = []
 
     def go(path: str = "/", *, theme: str = "light", width: int = 1280) -> Opened:
-        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+        context = new_context(chromium, viewport={"width": width, "height": 900}, color_scheme=theme)
         here = Opened(context.new_page())
         opened.append(here)
         watch(here, address)
@@ -84,7 +85,7 @@ def asked(opened: Opened, text: str, **choices: str) -> Any:
     opened.until(f"document.querySelector('iframe.shown')?.getAttribute('src') !== {before!r} "
                  "&& document.querySelector('iframe.shown')")  # fmt: skip
     inside = opened.page.frame_locator("iframe.shown")
-    inside.locator('#view[aria-busy="false"]').wait_for(timeout=30_000)
+    inside.locator('#view[aria-busy="false"]').wait_for()
     return inside
 
 
@@ -105,7 +106,7 @@ def test_the_theme_can_be_turned_for_page_and_viewer(visit: Callable[..., Opened
     asked(opened, "the city")
     opened.page.click('.bar [data-tool="theme"]')
     inside = opened.page.frame_locator("iframe.shown")
-    inside.locator('html[data-theme="dark"] #view[aria-busy="false"]').wait_for(timeout=30_000)
+    inside.locator('html[data-theme="dark"] #view[aria-busy="false"]').wait_for()
     assert opened.page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
@@ -159,7 +160,7 @@ def test_a_running_job_is_cancelled_while_another_waits(
     first.page.click('[data-tool="cancel"]')
     first.until("document.querySelector('.state').textContent === 'Cancelled.'")
     hold.set()
-    second.page.frame_locator("iframe.shown").locator('#view[aria-busy="false"]').wait_for(timeout=30_000)
+    second.page.frame_locator("iframe.shown").locator('#view[aria-busy="false"]').wait_for()
     assert first.page.locator("iframe.shown").count() == 0
 
 
@@ -179,7 +180,7 @@ def test_stored_results_can_be_browsed(visit: Callable[..., Opened], theme: str)
         opened.page.click("a[download]")
     assert pl.read_csv(Path(download.value.path())).columns == ["name", "entropy"]
     opened.page.click('[data-at="page.html"]')
-    opened.page.frame_locator("iframe.shown").locator('#view[aria-busy="false"]').wait_for(timeout=30_000)
+    opened.page.frame_locator("iframe.shown").locator('#view[aria-busy="false"]').wait_for()
 
 
 @pytest.mark.parametrize("width", [700, 1280])

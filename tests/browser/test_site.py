@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from browser.conftest import Opened, watch
+from browser.conftest import Opened, new_context, watch
 from docs.pages import built
 
 pytestmark = pytest.mark.browser
@@ -20,7 +20,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_pages_open_from_the_disk_in_silence(theme: str, site: Path, chromium: Any) -> None:
-    context = chromium.new_context(color_scheme=theme)
+    context = new_context(chromium, color_scheme=theme)
     opened = Opened(context.new_page())
     watch(opened, site.as_uri())
     for page in ("index.html", "tutorial.html", "quantities/effective.html", "gallery.html"):
@@ -33,7 +33,7 @@ def test_pages_open_from_the_disk_in_silence(theme: str, site: Path, chromium: A
 
 
 def test_search_finds_words_from_the_disk(site: Path, chromium: Any) -> None:
-    context = chromium.new_context()
+    context = new_context(chromium)
     opened = Opened(context.new_page())
     watch(opened, site.as_uri())
     opened.page.goto((site / "index.html").as_uri(), wait_until="load")

@@ -239,7 +239,7 @@ def test_a_notebooks_frame_shows_the_page(page: Page, open_html: Open) -> None:
     """Sandboxed, from srcdoc, without an address: as Jupyter, JupyterLab, VS Code and Colab embed it."""
     opened = open_html(f"<!doctype html><title>notebook</title>{frame_of(page)}")
     inside = opened.page.frame_locator("iframe")
-    inside.locator('#view[aria-busy="false"]').wait_for(timeout=30_000)
+    inside.locator('#view[aria-busy="false"]').wait_for()
     inside.locator("#tab-matrix").click()
     inside.locator("#view .heat").wait_for()
     with opened.page.expect_download() as download:

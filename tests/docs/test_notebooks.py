@@ -7,6 +7,7 @@ import pytest
 from nbclient import NotebookClient
 
 from docs.pages import ROOT, name
+from references.patience import patience
 
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 
@@ -16,7 +17,8 @@ def test_a_notebook_runs(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     assert not any(cell.get("outputs") for cell in notebook.cells), f"{name(path)} is kept without outputs; clear them"
-    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": tmp_path}}).execute()  # a failing cell raises
+    client = NotebookClient(notebook, timeout=int(patience(300)), resources={"metadata": {"path": tmp_path}})
+    client.execute()  # a failing cell raises
     assert any(cell.get("outputs") for cell in notebook.cells)
 
 

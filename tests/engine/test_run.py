@@ -20,6 +20,7 @@ from headwise.engine.run import run
 from headwise.errors import HeadwiseError, InputError
 from headwise.models.load import load
 from headwise.results import open_result
+from references.patience import patience
 
 MODEL = "tiny:bert"
 
@@ -104,7 +105,7 @@ def test_killed_in_the_middle_and_run_again(corpus, tmp_path):
     out = tmp_path / "killed"
     process = subprocess.Popen(command(corpus, out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     marks = lambda: list((out / ".run").glob("shard-*.json"))  # noqa: E731
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + patience()
     while len(marks()) < 3 and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)

@@ -22,6 +22,7 @@ from headwise.server import answer, guard
 from headwise.server import app as module
 from headwise.server.app import application
 from headwise.server.stored import MissingError, served
+from references.patience import patience
 
 PORT, HERE = 8123, "http://127.0.0.1:8123"
 TEXT = "the river of the city was in the north and it was old"
@@ -69,7 +70,7 @@ def finished(client: TestClient, **question: object) -> dict:
 
 
 def waited(client: TestClient, number: str) -> dict:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + patience()
     while (told := client.get(f"/api/jobs/{number}").json())["state"] in ("waiting", "running"):
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -302,7 +303,7 @@ def test_two_jobs_wait_a_third_is_refused_and_one_is_cancelled(client, monkeypat
     monkeypatch.setattr(answer, "stopping", held)
     first, second = (client.post("/api/jobs", json={"text": TEXT}).json() for _ in range(2))
     assert "At most 2 jobs" in refused(client.post("/api/jobs", json={"text": TEXT}), 429)
-    assert inside.wait(30)
+    assert inside.wait(patience())
     assert client.get(f"/api/jobs/{second['id']}").json()["ahead"] == 1
     client.delete(f"/api/jobs/{first['id']}")
     assert waited(client, first["id"])["state"] == "cancelled"

@@ -10,6 +10,7 @@ import pytest
 from headwise.errors import InputError
 from headwise.server import jobs as module
 from headwise.server.jobs import FullError, Job, Jobs
+from references.patience import patience
 
 
 class Gate:
@@ -27,7 +28,7 @@ class Gate:
 
 
 def until(condition) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience()
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.002)

@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("uvicorn")
 from headwise.errors import InputError
 from headwise.server.run import listening, serve
+from references.patience import patience
 
 COMMAND = [
     sys.executable,
@@ -32,7 +33,7 @@ COMMAND = [
 def read(address: str, body: object = None) -> dict:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(address, data, {"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=patience()) as answer:
         return json.load(answer)
 
 
@@ -48,7 +49,7 @@ def test_it_says_its_address_answers_and_ends_with_a_signal(tmp_path: Path) -> N
         assert read(f"{address}/api/about")["models"] == ["tiny:bert"]
         read(f"{address}/api/jobs", {"text": "the river of the city", "quantity": "all"})  # ended by the signal
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=patience())
     finally:
         process.kill()
         process.wait()

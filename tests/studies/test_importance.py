@@ -21,6 +21,7 @@ from headwise.text.corpus import Document, Shard, open_corpus
 from headwise.text.tokens import encode
 from headwise.types import Batch
 from references import studies_importance as twin
+from references.precision import nearness
 
 TEXTS = (
     "The old dog and the young cat sat in the sun, and so it was. It was the end.",
@@ -28,8 +29,6 @@ TEXTS = (
     "the sea",
 )
 MODELS = {"bert": "masked-lm", "roberta": "masked-lm", "llama": "causal-lm", "gpt2": "causal-lm"}
-# subtle: Llama takes its softmax and its norms in float32 whatever the model's dtype.
-EXACT = {"bert": 1e-9, "roberta": 1e-9, "llama": 1e-6, "gpt2": 1e-9}
 every_model = pytest.mark.parametrize("family", list(MODELS))
 
 
@@ -54,17 +53,17 @@ def test_equal_to_its_twin(double, family: str) -> None:
     model = double[family]
     got = folded(model, [Importance()])
     expected, loss = twin.importance(model, TEXTS, seed=5)
-    np.testing.assert_allclose(means(got), expected, rtol=EXACT[family], atol=1e-15)
-    assert float(by_layer(got.states["importance"], "loss", "self")[0].mean) == pytest.approx(loss, rel=EXACT[family])
+    np.testing.assert_allclose(means(got), expected, rtol=nearness(model), atol=1e-15)
+    assert float(by_layer(got.states["importance"], "loss", "self")[0].mean) == pytest.approx(loss, rel=nearness(model))
 
 
 @every_model
 def test_batches_and_shards_change_nothing(double, family: str) -> None:
     model = double[family]
     whole = means(folded(model, [Importance()]))
-    np.testing.assert_allclose(means(folded(model, [Importance()], tokens=1)), whole, rtol=EXACT[family])
+    np.testing.assert_allclose(means(folded(model, [Importance()], tokens=1)), whole, rtol=nearness(model))
     parts = [folded(model, [Importance()], texts=TEXTS[at:][:1], first=at) for at in range(3)]
-    np.testing.assert_allclose(means(parts[2] + parts[0] + parts[1]), whole, rtol=EXACT[family])
+    np.testing.assert_allclose(means(parts[2] + parts[0] + parts[1]), whole, rtol=nearness(model))
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])

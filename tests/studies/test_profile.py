@@ -8,6 +8,7 @@ import pytest
 from headwise.studies.profile import NUMBERS, Profile, values_of
 from headwise.studies.study import State
 from headwise.text.categories import categories
+from references.precision import nearness
 from references.studies_folding import TEXTS, assert_drawable, exact, folded, in_blocks, setting
 
 
@@ -53,7 +54,7 @@ def test_batches_and_blocks_change_nothing(family: str) -> None:
         state = concluded(model, study, other)
         for stack in model.stacks:
             for a, b in zip(values_of(whole, stack)[1], values_of(state, stack)[1], strict=True):
-                np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+                np.testing.assert_allclose(a, b, rtol=nearness(model), atol=nearness(model))
 
 
 def test_figures() -> None:
