@@ -41,6 +41,7 @@ class Call:
     mask: Tensor | None
     eager: Callable[..., tuple[Tensor, Tensor]]
     options: Mapping[str, Any]
+    edit: Edit | None = None  # a change of what attention gives (models/editing.py)
 
     @property
     def length(self) -> int:
@@ -50,7 +51,8 @@ class Call:
         """The model's own eager attention for queries start … stop: (output [batch query head d_head], weights)."""
         options = {name: self._cut(option, start, stop) for name, option in self.options.items()}
         mask = self._cut(self.mask, start, stop)
-        return self.eager(self.module, self.query[:, :, start:stop], self.key, self.value, mask, **options)
+        out, alpha = self.eager(self.module, self.query[:, :, start:stop], self.key, self.value, mask, **options)
+        return (out, alpha) if self.edit is None else self.edit(self, start, out, alpha)
 
     def _cut(self, option: Any, start: int, stop: int) -> Any:
         """Masks and position biases have a query axis of their own; everything else is left alone."""
@@ -59,7 +61,7 @@ class Call:
 
     def output(self, *, sdpa: bool) -> Tensor:
         """The attention output of a text too long for its map to be kept."""
-        if sdpa:
+        if sdpa and self.edit is None:
             # Our masks are explicit (never skipped for causal attention), so no mask means every key is seen.
             options = {"is_causal": False, **self.options}
             return sdpa_attention_forward(self.module, self.query, self.key, self.value, self.mask, **options)[0]
@@ -72,6 +74,10 @@ class Call:
             return key_mask[:, None, :].expand(-1, self.length, -1)
         floor = torch.finfo(self.mask.dtype).min / 2
         return (self.mask[:, 0] > floor) & key_mask[:, None, :]
+
+
+Edit = Callable[[Call, int, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""(call, first row, output [batch query head d_head], weights) → output and weights in their place."""
 
 
 @dataclass(frozen=True)
@@ -151,12 +157,14 @@ def at_least_float(x: Tensor) -> Tensor:
 
 
 _watching: ContextVar[Callable[[Call], tuple[Tensor, Tensor | None]] | None] = ContextVar("watching", default=None)
+_editing: ContextVar[Callable[[nn.Module], Edit | None] | None] = ContextVar("editing", default=None)
 
 
 def attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any):
     """The function behind `attn_implementation="headwise"`: the model's own eager attention, watched."""
     eager = options.pop("eager", None) or sys.modules[type(module).__module__].eager_attention_forward
-    call = Call(module, query, key, value, mask, eager, options)
+    edit_of = _editing.get()
+    call = Call(module, query, key, value, mask, eager, options, edit_of(module) if edit_of else None)
     watch = _watching.get()
     return call.rows(0, call.length) if watch is None else watch(call)
 
@@ -179,6 +187,25 @@ def watching(model: PreTrainedModel, watch: Callable[[Call], tuple[Tensor, Tenso
             _watching.reset(token)
             with quiet():
                 model.set_attn_implementation(before or "eager")
+
+
+@contextmanager
+def editing(edit_of: Callable[[nn.Module], Edit | None]) -> Iterator[None]:
+    """Every attention call asks `edit_of` its module what to make of its output; an edit around this one acts first."""
+    around = _editing.get()
+
+    def both(module: nn.Module) -> Edit | None:
+        edits = [edit for of in (around, edit_of) if of is not None and (edit := of(module)) is not None]
+        if len(edits) < 2:
+            return edits[0] if edits else None
+        first, second = edits
+        return lambda call, start, out, alpha: second(call, start, *first(call, start, out, alpha))
+
+    token = _editing.set(both)
+    try:
+        yield
+    finally:
+        _editing.reset(token)
 
 
 @contextmanager

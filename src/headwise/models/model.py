@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from headwise.changes import Change
 from headwise.errors import InputError
+from headwise.models import editing
 from headwise.models.capture import ROWS, Recorder, Site, Visitor, recording
 from headwise.models.proof import Proof
 from headwise.models.trace import Trace
@@ -147,14 +150,28 @@ class Model:
         with recording(self.hf, recorder):
             return self.hf(**batch.inputs, **options)
 
+    def changed(self, *changes: Change) -> AbstractContextManager[None]:
+        """`with model.changed(zero("L3.H4")): …`: heads, edges or blocks changed (headwise.changes), then as before."""
+        return editing.changed(self, changes)
+
     def trace(
-        self, text: str, pair: str | None = None, *, truncate: bool = False, layers: Sequence[int] | None = None
+        self,
+        text: str,
+        pair: str | None = None,
+        *,
+        truncate: bool = False,
+        layers: Sequence[int] | None = None,
+        change: Change | Sequence[Change] = (),
     ) -> Trace:
         """Everything about one text (or a pair of texts; for an encoder–decoder, source and target).
 
-        `layers` keeps only those layers, for texts whose maps would not fit in memory otherwise.
+        `layers` keeps only those layers, for texts whose maps would not fit in memory otherwise. `change`: what is
+        changed in the model (headwise.changes); a head whose output is changed keeps its own map.
         """
-        return self.traces([text], None if pair is None else [pair], truncate=truncate, layers=layers)[0]
+        changes = tuple(change) if isinstance(change, Sequence) else (change,)
+        with self.changed(*changes):
+            trace = self.traces([text], None if pair is None else [pair], truncate=truncate, layers=layers)[0]
+        return replace(trace, change=changes)
 
     def traces(
         self,

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headwise.changes import Change
 from headwise.errors import InputError
 from headwise.measures import ATTENTION, MIXING, agreement, nullspace, simplex
 from headwise.types import Encoding, Layer
@@ -60,6 +61,7 @@ class Trace:
     hidden: Mapping[str, Float[Tensor, "layer token d_model"]]
     revision: str | None = None
     proof_error: float = float("nan")
+    change: tuple[Change, ...] = ()  # what was changed in the model
     model: Any = field(default=None, repr=False, compare=False)  # headwise.models.model.Model, which imports this file
 
     def __repr__(self) -> str:
@@ -232,7 +234,8 @@ class Trace:
             )
         _attributions().check_options(name, signature or method, options)
         batch = self.model.batch([self.text], [] if self.target is None else [self.target])
-        return method(self.model, batch, **options)[0, [layer.index for layer in self.of(stack)]]
+        with self.model.changed(*self.change):
+            return method(self.model, batch, **options)[0, [layer.index for layer in self.of(stack)]]
 
     def _stack(self, stack: str | None) -> str:
         stack = stack or self.stacks[0]

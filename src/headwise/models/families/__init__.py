@@ -25,10 +25,13 @@ def dispatching(model: PreTrainedModel, attention: Callable[..., Any]) -> Iterat
         return
     family = importlib.import_module(where)
     modules = [module for module in model.modules() if isinstance(module, family.MODULE)]
+    before = [module.__dict__.get("forward") for module in modules]  # one stands there where captures are nested
     for module in modules:
         module.forward = family.forward_of(module, attention)
     try:
         yield
     finally:
-        for module in modules:
+        for module, forward in zip(modules, before, strict=True):
             del module.forward  # the class's own forward shows through again
+            if forward is not None:
+                module.forward = forward

@@ -1,0 +1,176 @@
+"""A change of a model, as data: what to take away or put in its place, to see whether it matters.
+
+    zero("L3.H4", "L5")                  these heads give nothing (all those of layer 5)
+    mean("L3.H4", corpus="wiki.txt")     they give their mean output over a corpus, whatever they read
+    resample("L3.H4", text="…")          they give what they give for another text, position by position
+    scale("L3.H4", by=0.5)               they give half of it
+    cut((5, 2), heads="L3.H4")           query 5 no longer attends to key 2
+    attend("uniform", "L3")              these heads attend otherwise: raw, effective, far (the same output), uniform
+    without("feed-forward", 3)           a block of a layer adds nothing; or "attention"
+
+    with model.changed(zero("L3.H4"), cut((None, 0))): …
+    model.trace("The cat sat.", change=[zero("L3.H4")])
+
+A change is a frozen value that goes into manifests as JSON (`to_json`, `from_json`). Changes compose: those of
+attention act first, then those of what W_O reads, in the order given. models/editing.py carries them out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from headwise.errors import InputError
+
+WAYS = ("zero", "mean", "resample", "scale")
+PARTS = ("attention", "feed-forward")
+MAPS = ("raw", "effective", "uniform", "far")
+ALL = "all"
+Edge = tuple[int | None, int | None]  # query, key; None: every one
+
+
+@dataclass(frozen=True)
+class Output:
+    """What some heads give to W_O: `to` one of WAYS. `factor` is for scale, `text` and `pair` for resample.
+
+    `corpus` is for mean: a file or "sample", of which the `first` texts are read; their tokens all weigh the same.
+    """
+
+    heads: tuple[str, ...]
+    to: str
+    factor: float = 0.0
+    corpus: str | None = None
+    first: int = 64
+    text: str | None = None
+    pair: str | None = None
+    stack: str | None = None
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Attention from queries to keys set to zero; `renormalise`: the rest of the row takes its share."""
+
+    edges: tuple[Edge, ...]
+    heads: tuple[str, ...] = (ALL,)
+    renormalise: bool = True
+    stack: str | None = None
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Other weights in the place of a head's own: one of MAPS. All but uniform must leave the output as it is."""
+
+    like: str
+    heads: tuple[str, ...]
+    stack: str | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """What the attention or feed-forward block of some layers adds, biases included: nothing, or its mean."""
+
+    part: str
+    layers: tuple[int, ...]
+    to: str = "zero"
+    corpus: str | None = None
+    first: int = 64
+    stack: str | None = None
+
+
+Change = Output | Edges | Attention | Block
+KINDS: Mapping[str, type[Output] | type[Edges] | type[Attention] | type[Block]] = {
+    "output": Output, "edges": Edges, "attention": Attention, "block": Block,
+}  # fmt: skip
+
+
+def zero(*heads: str, stack: str | None = None) -> Output:
+    return Output(_heads(heads), "zero", stack=stack)
+
+
+def mean(*heads: str, corpus: str | None = None, first: int = 64, stack: str | None = None) -> Output:
+    return Output(_heads(heads), "mean", corpus=_corpus(corpus), first=first, stack=stack)
+
+
+def resample(*heads: str, text: str, pair: str | None = None, stack: str | None = None) -> Output:
+    return Output(_heads(heads), "resample", text=text, pair=pair, stack=stack)
+
+
+def scale(*heads: str, by: float | int, stack: str | None = None) -> Output:
+    return Output(_heads(heads), "scale", factor=float(by), stack=stack)
+
+
+def cut(*edges: Any, heads: str | Sequence[str] = ALL, renormalise: bool = True, stack: str | None = None) -> Edges:
+    """`edges` are (query, key) pairs of positions; None stands for every query or every key."""
+    if not edges:
+        raise InputError("At least one edge must be cut, but none was given; pass (query, key) positions.")
+    pairs = tuple(_edge(edge) for edge in edges)
+    return Edges(pairs, _heads([heads] if isinstance(heads, str) else heads), renormalise, stack)
+
+
+def attend(like: str, *heads: str, stack: str | None = None) -> Attention:
+    if like not in MAPS:
+        raise InputError(f"Attention can be replaced by {', '.join(MAPS)}, but {like!r} was asked for.")
+    return Attention(like, _heads(heads), stack)
+
+
+def without(
+    part: str, *layers: int, to: str = "zero", corpus: str | None = None, first: int = 64, stack: str | None = None
+) -> Block:
+    if part not in PARTS:
+        raise InputError(f"A block of a layer is {' or '.join(PARTS)}, but {part!r} was asked for.")
+    if to not in ("zero", "mean"):
+        raise InputError(f"A block is replaced by zero or its mean, but {to!r} was asked for.")
+    if not layers:
+        raise InputError("At least one layer must be named, but none was; pass its zero-based number.")
+    return Block(part, layers, to, _corpus(corpus) if to == "mean" else None, first, stack)
+
+
+def named(name: str) -> tuple[int | None, int | None]:
+    """Layer and head of a name; None for every one.
+
+    >>> named("L3.H4"), named("L5"), named("all")
+    ((3, 4), (5, None), (None, None))
+    """
+    if name == ALL:
+        return None, None
+    found = re.fullmatch(r"L(\d+)(?:\.H(\d+))?", name)
+    if found is None:
+        raise InputError(f"A head is named L3.H4, all heads of a layer L3, and all of them 'all', but got {name!r}.")
+    return int(found[1]), None if found[2] is None else int(found[2])
+
+
+def to_json(changes: Iterable[Change]) -> list[dict[str, Any]]:
+    kinds = {kind: name for name, kind in KINDS.items()}
+    return [{"kind": kinds[type(change)], **asdict(change)} for change in changes]
+
+
+def from_json(fields: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
+    """The changes that `to_json` wrote; lists become tuples again."""
+    return tuple(KINDS[each["kind"]](**{k: _tuples(v) for k, v in each.items() if k != "kind"}) for each in fields)
+
+
+def _heads(heads: Iterable[str]) -> tuple[str, ...]:
+    heads = tuple(heads)
+    if not heads:
+        raise InputError("At least one head must be named, but none was; write L3.H4, L3 for a layer, or 'all'.")
+    for head in heads:
+        named(head)
+    return heads
+
+
+def _edge(edge: Any) -> Edge:
+    if not (isinstance(edge, tuple) and len(edge) == 2):
+        raise InputError(f"An edge is a pair (query, key) of positions, but got {edge!r}.")
+    return edge
+
+
+def _corpus(corpus: str | None) -> str:
+    if corpus is None:
+        raise InputError("A mean is taken over a corpus, but none was given; pass corpus='sample' or a file's name.")
+    return str(corpus)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(part) for part in value) if isinstance(value, list) else value

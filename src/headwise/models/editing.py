@@ -1,0 +1,288 @@
+"""Carry out a change (headwise.changes): hooks on modules that the proof has found, and gone again afterwards.
+
+A head's output is a slice of what W_O reads, so that no family needs a name: changes of it act on the input of the
+projection, changes of a block on the output of the projection or of the feed-forward module (models/blocks.py), and
+changes of attention on what the model's own attention function gives, with  out = α V  as the proof at load has it.
+
+subtle: ALBERT calls one module in every layer; `Turns` tells the layers apart by counting the calls of a pass.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from headwise.changes import Attention, Block, Change, Edges, Output, named
+from headwise.errors import InputError, ModelError
+from headwise.models.blocks import feed_forwards
+from headwise.models.capture import Edit, Site, at_least_float, editing, watching
+from headwise.models.weighing import edit_of
+from headwise.text.corpus import open_corpus
+from headwise.types import Batch
+
+if TYPE_CHECKING:
+    from headwise.models.model import Model
+
+Place = tuple[str, int]  # stack and layer
+Heads = Mapping[Place, list[int]]
+Outputs = Mapping[Place, Float[Tensor, "batch token head d_head"]]
+Edited = Callable[[Tensor], Tensor]  # what a module reads or gives → what stands in its place
+
+
+class Turns:
+    """Which place a call of a module belongs to, where several places share the module."""
+
+    def __init__(self, places: Iterable[tuple[nn.Module, Place]]):
+        self.places: dict[nn.Module, list[Place]] = {}
+        self.calls: Counter[nn.Module] = Counter()
+        for module, place in places:
+            self.places.setdefault(module, []).append(place)
+
+    def next(self, module: nn.Module) -> Place:
+        self.calls[module] += 1
+        return self.places[module][(self.calls[module] - 1) % len(self.places[module])]
+
+    def restart(self, *_: object) -> None:
+        self.calls.clear()
+
+
+@contextmanager
+def changed(model: Model, changes: Sequence[Change]) -> Iterator[None]:
+    """The model under all `changes`; as it was afterwards, also after an error."""
+    with ExitStack() as stack:
+        for enter in [_carried_out(model, change) for change in changes]:  # all are looked up before any acts
+            stack.enter_context(enter)
+        yield
+
+
+def _carried_out(model: Model, change: Change) -> Any:
+    if isinstance(change, Output):
+        return reading(model, _output_edits(model, change))
+    if isinstance(change, Block):
+        return giving(model, *_block_edits(model, change))
+    heads = chosen(model, change.heads, change.stack)
+    return attending(model, {place: _attention_edit(model, change, place, some) for place, some in heads.items()})
+
+
+# Where a change acts.
+
+
+@contextmanager
+def reading(model: Model, edits: Mapping[Place, Edited]) -> Iterator[None]:
+    """What W_O reads, as [… head d_head], goes through the edit of its place."""
+    sites = [(site.projection, (site.stack, site.index)) for site in model.proof.sites]
+    sizes = {(site.stack, site.index): site.circuit.w_o.shape[:2] for site in model.proof.sites}
+    turns = Turns(sites)
+
+    def before(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        edit = edits.get(place := turns.next(module))
+        if edit is None:
+            return None
+        return (edit(args[0].unflatten(-1, sizes[place])).flatten(-2), *args[1:])
+
+    touched = {module for module, place in sites if place in edits}
+    with _hooked(model, turns, [module.register_forward_pre_hook(before) for module in touched]):
+        yield
+
+
+@contextmanager
+def giving(model: Model, modules: Mapping[Place, nn.Module], edits: Mapping[Place, Edited]) -> Iterator[None]:
+    """What the module of each place gives goes through its edit."""
+    turns = Turns((module, place) for place, module in modules.items())
+
+    def after(module: nn.Module, _args: tuple[Any, ...], out: Tensor) -> Tensor | None:
+        edit = edits.get(turns.next(module))
+        return None if edit is None else edit(out)
+
+    touched = {modules[place] for place in edits}
+    with _hooked(model, turns, [module.register_forward_hook(after) for module in touched]):
+        yield
+
+
+@contextmanager
+def attending(model: Model, edits: Mapping[Place, Edit]) -> Iterator[None]:
+    """What attention gives goes through the edit of its place."""
+    turns = Turns((site.module, (site.stack, site.index)) for site in model.proof.sites)
+    whole = watching(model.hf, lambda call: call.rows(0, call.length))
+    with _hooked(model, turns, []), editing(lambda module: edits.get(turns.next(module))), whole:
+        yield
+
+
+@contextmanager
+def _hooked(model: Model, turns: Turns, handles: Iterable[Any]) -> Iterator[None]:
+    """The hooks, and the count of calls begun anew with every pass."""
+    with ExitStack() as stack:
+        for handle in handles:
+            stack.callback(handle.remove)
+        for root in {model.hf, model.hf.base_model}:
+            stack.callback(root.register_forward_pre_hook(turns.restart).remove)
+        yield
+
+
+# What a change does there.
+
+
+def _output_edits(model: Model, change: Output) -> dict[Place, Edited]:
+    heads = chosen(model, change.heads, change.stack)
+    if change.to in ("zero", "scale"):
+        factor = 0.0 if change.to == "zero" else change.factor
+        return {place: _scaled(some, factor) for place, some in heads.items()}
+    if change.to == "mean":
+        means = head_means(model, _texts(model, str(change.corpus), change.first))
+        return {place: _put(some, means[place][None]) for place, some in heads.items()}
+    batch = _read(model, str(change.text), change.pair)
+    found = head_outputs(model, batch)
+    return {place: _put(some, found[place][0]) for place, some in heads.items()}
+
+
+def _scaled(heads: list[int], factor: float) -> Edited:
+    def edit(x: Float[Tensor, "... head d_head"]) -> Tensor:
+        scale = x.new_ones(x.shape[-2], 1)
+        scale[heads] = factor
+        return torch.where(scale == 0, 0.0, x * scale)
+
+    return edit
+
+
+def _put(heads: list[int], new: Float[Tensor, "row head d_head"]) -> Edited:
+    """`new` in the place of the heads' outputs; its rows are the positions, and begin again where they end."""
+
+    def edit(x: Float[Tensor, "batch token head d_head"]) -> Tensor:
+        rows = torch.arange(x.shape[-3], device=x.device) % len(new)
+        x = x.clone()
+        x[..., heads, :] = new[rows][..., heads, :].to(x)
+        return x
+
+    return edit
+
+
+def _block_edits(model: Model, change: Block) -> tuple[dict[Place, nn.Module], dict[Place, Edited]]:
+    places = [_layer(model, layer, change.stack) for layer in change.layers]
+    if change.part == "attention":
+        modules = {(site.stack, site.index): site.projection for site in model.proof.sites}
+    else:
+        modules = dict(feed_forwards(model))
+    for place in places:
+        if place not in modules:
+            raise ModelError(
+                f"A {change.part} block must be found as something that is added to the residual, but in "
+                f"{place[0]} layer {place[1]} of {model.name} none was; change its heads instead."
+            )
+    if change.to == "zero":
+        return modules, dict.fromkeys(places, torch.zeros_like)
+    means = _block_means(model, modules, _texts(model, str(change.corpus), change.first))
+    return modules, {place: lambda x, mean=means[place]: mean.to(x).expand_as(x) for place in places}
+
+
+def _attention_edit(model: Model, change: Edges | Attention, place: Place, heads: list[int]) -> Edit:
+    site = next(site for site in model.proof.sites if (site.stack, site.index) == place)
+    return edit_of(change, site, heads)
+
+
+# What there is.
+
+
+def chosen(model: Model, names: Iterable[str], stack: str | None) -> dict[Place, list[int]]:
+    """The heads that are named, by place; raises where one does not exist."""
+    sites, heads = model.sites(stack), model.heads(stack)
+    found: dict[Place, set[int]] = {}
+    for name in names:
+        layer, head = named(name)
+        if head is not None and not 0 <= head < heads:
+            raise InputError(f"Heads of {model.name} go from 0 to {heads - 1}, but {name} was asked for.")
+        places = [(s.stack, s.index) for s in sites] if layer is None else [_layer(model, layer, stack)]
+        for place in places:
+            found.setdefault(place, set()).update(range(heads) if head is None else [head])
+    return {place: sorted(some) for place, some in found.items()}
+
+
+def _layer(model: Model, layer: int, stack: str | None) -> Place:
+    sites = model.sites(stack)
+    if not 0 <= layer < len(sites):
+        raise InputError(f"Layers of {model.name} go from 0 to {len(sites) - 1}, but {layer} was asked for.")
+    return sites[layer].stack, layer
+
+
+# What heads give.
+
+
+def head_outputs(model: Model, batch: Batch) -> dict[Place, Float[Tensor, "batch token head d_head"]]:
+    """What W_O reads in every layer; rows of padding mean nothing."""
+    found: dict[Place, Tensor] = {}
+    with torch.no_grad(), reading(model, {place: _kept(found, place) for place in _places(model)}):
+        model.hf(**batch.inputs)
+    return found
+
+
+def _kept(found: dict[Place, Tensor], place: Place) -> Edited:
+    def edit(x: Tensor) -> Tensor:
+        found[place] = x
+        return x
+
+    return edit
+
+
+def head_means(model: Model, batches: Iterable[Batch]) -> dict[Place, Float[Tensor, "head d_head"]]:
+    """The mean of what every head gives, over all tokens of all texts."""
+    total: dict[Place, Tensor] = {}
+    count: Counter[Place] = Counter()
+    for batch in batches:
+        for place, x in head_outputs(model, batch).items():
+            rows = at_least_float(x)[token_mask(batch, place[0])].double()
+            total[place] = total.get(place, torch.zeros_like(rows[0])) + rows.sum(0)
+            count[place] += len(rows)
+    return {place: total[place] / count[place] for place in total}
+
+
+def _block_means(
+    model: Model, modules: Mapping[Place, nn.Module], batches: Iterable[Batch]
+) -> dict[Place, Float[Tensor, " d_model"]]:
+    total: dict[Place, Tensor] = {}
+    count: Counter[Place] = Counter()
+    for batch in batches:
+        found: dict[Place, Tensor] = {}
+        with torch.no_grad(), giving(model, modules, {place: _kept(found, place) for place in modules}):
+            model.hf(**batch.inputs)
+        for place, x in found.items():
+            mask = token_mask(batch, place[0])
+            rows = at_least_float(x).reshape(*mask.shape, -1)[mask].double()
+            total[place] = total.get(place, torch.zeros_like(rows[0])) + rows.sum(0)
+            count[place] += len(rows)
+    return {place: total[place] / count[place] for place in total}
+
+
+def token_mask(batch: Batch, stack: str) -> Tensor:
+    """The real tokens among the queries of a stack."""
+    return batch.mask if stack in ("self", "encoder") else batch.target_mask
+
+
+def _places(model: Model) -> list[Place]:
+    return [(site.stack, site.index) for site in model.proof.sites]
+
+
+def _texts(model: Model, corpus: str, first: int) -> Iterator[Batch]:
+    """The first texts of a corpus, cut to what the model reads, one by one."""
+    documents = islice(open_corpus(corpus).documents(), first)
+    for document in documents:
+        try:
+            yield _read(model, document.text, document.pair, truncate=True)
+        except InputError:
+            continue
+
+
+def _read(model: Model, text: str, pair: str | None, *, truncate: bool = False) -> Batch:
+    if not model.is_encoder_decoder:
+        return model.batch([model.encode(text, pair, truncate=truncate)])
+    if pair is None:
+        raise InputError(f"{model.name} reads a source and a target, but only one text was given; pass the pair too.")
+    return model.batch([model.encode(text, truncate=truncate)], [model.encode_target(pair, truncate=truncate)])
+
+
+__all__ = ["Place", "Site", "attending", "changed", "chosen", "giving", "head_means", "head_outputs", "reading"]
