@@ -23,3 +23,7 @@ class ProofError(ModelError):
 
 class UnknownNameError(InputError):
     """A name that no registry holds; the message lists the nearest ones."""
+
+
+class PluginError(HeadwiseError):
+    """An installed package says that it extends headwise, but cannot be imported."""

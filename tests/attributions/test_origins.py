@@ -13,7 +13,7 @@ import torch
 import headwise as hw
 from headwise.attributions import ORIGINS, PASSES, Origins
 from headwise.attributions.flow import largest_flows
-from headwise.attributions.mixing import WITHOUT_RESIDUAL, mixing_maps
+from headwise.attributions.mixing import has_residual, mixing_maps
 from headwise.attributions.rollout import rolled_out, transitions
 from headwise.errors import InputError, ModelError
 from headwise.measures import MIXING
@@ -75,7 +75,18 @@ def test_traces_give_the_layers_they_hold(name: str, load: Callable[..., hw.Mode
 def test_names_are_known_and_taken_once() -> None:
     assert set(ORIGINS) == {"hidden-token", "output-weighted", "rollout", "globenc-rollout", "alti-rollout", "flow"}
     assert not set(ORIGINS) & ({*MIXING} | {*PASSES})
-    assert set(WITHOUT_RESIDUAL) < set(MIXING)
+    assert {name for name in (*MIXING, *PASSES) if not has_residual(name)} == {"raw-mean", "norm-sum"}
+
+
+@pytest.mark.parametrize("name", ["rollout", "flow"])
+def test_the_same_quantity_under_another_name_gives_the_same_origins(
+    name: str, load: Callable[..., hw.Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the residual is inside is a fact of the record, and none of a list of names."""
+    monkeypatch.setattr(MIXING, "_entries", {each: MIXING.entry(each) for each in MIXING})
+    MIXING.add("my-mean", "The weights, averaged over heads.", residual=False)(MIXING["raw-mean"])
+    trace = load("tiny:bert").trace("the sea")
+    torch.testing.assert_close(trace.origins(name, mixing="my-mean"), trace.origins(name), rtol=0, atol=0)
 
 
 def test_rollout_by_hand() -> None:

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from headwise.viewer.payload import Facts, Page, Quantity, Side, Stack
+from headwise.quantities import Quantity
+from headwise.viewer.of_trace import shown
+from headwise.viewer.payload import Facts, Maps, Page, Side, Stack
 
 LAYERS, HEADS, TOKENS = 2, 3, 7
 WORDS = ("[CLS]", "the", "un", "##seen", "[SEP]", "cats", "[SEP]")
@@ -22,8 +24,11 @@ def side(tokens: tuple[str, ...] = WORDS) -> Side:
     return Side(tokens, special, segment, tuple(int(u) for u in unit), tuple(words))
 
 
-def quantity(name: str, kind: str, values: np.ndarray) -> Quantity:
-    return Quantity(name, kind, values, tuple(range(values.shape[0])), tuple(range(values.shape[1])))  # pyright: ignore[reportArgumentType]
+def quantity(name: str, kind: str, values: np.ndarray) -> Maps:
+    known = {each.name: each for each in shown()}
+    record = known.get(name) or Quantity(name, None, f"What {name} is.", kind=kind)  # pyright: ignore[reportArgumentType]
+    assert record.kind == kind
+    return Maps(record, values, tuple(range(values.shape[0])), tuple(range(values.shape[1])))
 
 
 def facts(layers: int = LAYERS, heads: int = HEADS, n: int = TOKENS) -> Facts:

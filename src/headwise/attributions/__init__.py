@@ -15,14 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.errors import InputError
-from headwise.registry import Registry
-
-_FILES = (
-    "headwise.attributions.hidden_token",
-    "headwise.attributions.output_weighted",
-    "headwise.attributions.rollout",
-    "headwise.attributions.flow",
-)
+from headwise.quantities import ORIGINS, PASSES
 
 
 @dataclass(frozen=True)
@@ -38,18 +31,12 @@ class Origins:
     error: Float[Tensor, "batch layer token input"] | None = None
 
 
-ORIGINS: Registry[Callable[..., Origins]] = Registry("origins quantity", _FILES)
-"""(model, batch, **options) → Origins"""
-
-PASSES: Registry[Callable[..., Tensor]] = Registry(
-    "mixing quantity by passes", ("headwise.attributions.value_zeroing",)
-)
-"""(model, batch, **options) → [batch layer query key]: mixing quantities that need passes of their own"""
-
-
 def check_options(name: str, method: Callable[..., Any], options: dict[str, Any]) -> None:
     """Refuse options that a method does not have."""
     known = [p.name for p in inspect.signature(method).parameters.values() if p.kind is p.KEYWORD_ONLY]
     for option in options:
         if option not in known:
             raise InputError(f"Options of {name} are {', '.join(known) or 'none'}, but {option!r} was given.")
+
+
+__all__ = ["ORIGINS", "PASSES", "Origins", "check_options"]

@@ -42,12 +42,11 @@ from headwise.attributions.prediction import (
 )
 from headwise.errors import InputError, ModelError, UnknownNameError
 from headwise.models.model import Model
-from headwise.registry import Registry
+from headwise.quantities import EXPLANATIONS
 from headwise.types import Batch, Layer
 
 BASELINES = ("pad", "mask", "zero")
 Target = Int[Tensor, " batch"] | int | None
-OF_ORIGINS: dict[str, dict[str, Any]] = {"output-weighted": {"target": "predicted"}}  # options a map gets here
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,6 @@ class Explanation:
 
 
 Explain = Callable[..., Explanation]
-EXPLANATIONS: Registry[Explain] = Registry("explanation", ("headwise.attributions.explain",))
-"""(model, batch, *, target=None, **options) → Explanation"""
 
 
 def explain(model: Model, batch: Batch, name: str, *, target: Target = None, **options: Any) -> Explanation:
@@ -81,7 +78,7 @@ def method(name: str) -> Explain:
     raise UnknownNameError(f"There is no explanation {name!r}; there are {', '.join([*EXPLANATIONS, *ORIGINS])}.")
 
 
-@EXPLANATIONS.add("gradient-norm", "length of the gradient at each token, without a sign")
+@EXPLANATIONS.add("gradient-norm", "length of the gradient at each token, without a sign", order=10)
 def gradient_norm(model: Model, batch: Batch, *, target: Target = None, of: str = "logit") -> Explanation:
     head_of(model)
     chosen = targets(model, batch, target)
@@ -89,13 +86,15 @@ def gradient_norm(model: Model, batch: Batch, *, target: Target = None, of: str 
     return Explanation(_at_tokens(gradient.norm(dim=-1), batch), chosen)
 
 
-@EXPLANATIONS.add("gradient-input", "gradient × input: the target's logit to first order in each token, signed")
+@EXPLANATIONS.add(
+    "gradient-input", "gradient × input: the target's logit to first order in each token, signed", signed=True, order=20
+)
 def gradient_input(model: Model, batch: Batch, *, target: Target = None, of: str = "logit") -> Explanation:
     chosen, product = _products(model, batch, target, of)
     return Explanation(_at_tokens(product.sum(-1), batch), chosen)
 
 
-@EXPLANATIONS.add("gradient-input-norm", "length of gradient × input of each token, without a sign")
+@EXPLANATIONS.add("gradient-input-norm", "length of gradient × input of each token, without a sign", order=30)
 def gradient_input_norm(model: Model, batch: Batch, *, target: Target = None, of: str = "logit") -> Explanation:
     chosen, product = _products(model, batch, target, of)
     return Explanation(_at_tokens(product.norm(dim=-1), batch), chosen)
@@ -109,7 +108,12 @@ def _products(
     return chosen, x * slope(model, batch.inputs, chosen, x, of=of)[0]
 
 
-@EXPLANATIONS.add("integrated-gradients", "gradient × (input − baseline), averaged on the way from the baseline")
+@EXPLANATIONS.add(
+    "integrated-gradients",
+    "gradient × (input − baseline), averaged on the way from the baseline",
+    signed=True,
+    order=40,
+)
 def integrated_gradients(
     model: Model, batch: Batch, *, target: Target = None, of: str = "logit", baseline: str = "pad", steps: int = 32
 ) -> Explanation:
@@ -148,7 +152,12 @@ def baseline_of(model: Model, batch: Batch, baseline: str) -> Float[Tensor, "bat
     return embedded(model, replace(batch, inputs={**batch.inputs, "input_ids": filled}))
 
 
-@EXPLANATIONS.add("leave-one-out", "how much the target's logit falls when the token is removed (mask, pad or delete)")
+@EXPLANATIONS.add(
+    "leave-one-out",
+    "how much the target's logit falls when the token is removed (mask, pad or delete)",
+    signed=True,
+    order=50,
+)
 def leave_one_out(
     model: Model, batch: Batch, *, target: Target = None, of: str = "logit", removal: str = "mask"
 ) -> Explanation:
@@ -162,7 +171,9 @@ def leave_one_out(
     return Explanation(_at_tokens(torch.where(may, scores, 0.0), batch), chosen)
 
 
-@EXPLANATIONS.add("raw-attention", "attention weight of the last layer at the output position, mean of the heads")
+@EXPLANATIONS.add(
+    "raw-attention", "attention weight of the last layer at the output position, mean of the heads", order=60
+)
 def raw_attention(model: Model, batch: Batch, *, target: Target = None) -> Explanation:
     head_of(model)
     chosen, maps = targets(model, batch, target), []
@@ -180,7 +191,7 @@ def at_output(model: Model, batch: Batch, name: str, *, target: Target = None, *
     """An origins map where the prediction reads it: row `readout` of the last layer."""
     head_of(model)
     chosen = targets(model, batch, target)
-    maps = ORIGINS[name](model, batch, **{**OF_ORIGINS.get(name, {}), **options}).maps
+    maps = ORIGINS[name](model, batch, **options).maps
     return Explanation(_read_off(maps[:, -1], readout(model, batch, chosen)), chosen)
 
 
@@ -192,7 +203,7 @@ def _read_off(
     return torch.einsum("bt,bti->bi", read.to(rows), rows)
 
 
-@EXPLANATIONS.add("random", "uniform random scores: the control that every other method must beat")
+@EXPLANATIONS.add("random", "uniform random scores: the control that every other method must beat", order=70)
 def random_scores(model: Model, batch: Batch, *, target: Target = None, seed: int = 0) -> Explanation:
     """Depends on the seed and on the text's own tokens alone."""
     head_of(model)

@@ -17,18 +17,29 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from headwise.attributions import ORIGINS, Origins
-from headwise.attributions.mixing import WITHOUT_RESIDUAL, mixing_maps
+from headwise.attributions.mixing import has_residual, mixing_maps
 from headwise.attributions.passes import shares
 from headwise.attributions.rollout import transitions, undefined
 from headwise.errors import InputError
 from headwise.models.model import Model
+from headwise.quantities import SHARE
 from headwise.types import Batch
 
 LIMIT = 24  # tokens of a text, unless told: the time grows with the fourth power of them
 UNIT = 2**24
 
 
-@ORIGINS.add("flow", "the largest flow of attention from an input token to a hidden one; for short texts")
+@ORIGINS.add(
+    "flow",
+    "The largest flow from an input token to a hidden one.",
+    label="Attention flow",
+    unit=SHARE,
+    distribution=True,
+    cost="n²·L maximum-flow problems: for short texts",
+    work=lambda size: 200_000 * size.layers**2 * size.tokens**4,  # a guess, in the time of multiplications
+    paper="https://arxiv.org/abs/2005.00928",
+    order=60,
+)
 def flow(model: Model, batch: Batch, *, mixing: str = "raw-mean", limit: int = LIMIT) -> Origins:
     """The maximum flow of every pair, as shares."""
     longest = max(len(text) for text in batch.texts)
@@ -38,7 +49,7 @@ def flow(model: Model, batch: Batch, *, mixing: str = "raw-mean", limit: int = L
             f"but one has {longest}; take rollout, or pass limit={longest} and wait."
         )
     maps = mixing_maps(model, batch, mixing)
-    steps = transitions(maps, batch.mask, with_residual=mixing not in WITHOUT_RESIDUAL)
+    steps = transitions(maps, batch.mask, with_residual=has_residual(mixing))
     found, known = torch.zeros_like(steps), steps.where(~steps.isnan(), 0.0)
     for text, length in enumerate(len(encoding) for encoding in batch.texts):
         pipes = known[text, :, :length, :length].double().cpu().numpy()

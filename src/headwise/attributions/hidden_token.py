@@ -25,12 +25,23 @@ from headwise.attributions.passes import embedded, shares, tangents_of, trunk_in
 from headwise.errors import InputError
 from headwise.models.capture import at_least_float
 from headwise.models.model import Model
+from headwise.quantities import SHARE
 from headwise.types import Batch
 
 NORMS = ("frobenius", "sum", "spectral")
 
 
-@ORIGINS.add("hidden-token", "the gradient of a hidden token in each input token, as a share")
+@ORIGINS.add(
+    "hidden-token",
+    "The share of each input token in a hidden token, by the gradient of the one in the other.",
+    label="Hidden token attribution",
+    unit=SHARE,
+    distribution=True,
+    cost="16·n tangents; n·d for exact ones",
+    work=lambda size: 16 * size.tokens * size.a_pass,
+    paper="https://arxiv.org/abs/1908.04211",
+    order=10,
+)
 def hidden_token(
     model: Model,
     batch: Batch,

@@ -11,7 +11,10 @@ from headwise.measures import MIXING
 from headwise.models.model import Model
 from headwise.types import Batch, Layer
 
-WITHOUT_RESIDUAL = ("raw-mean", "norm-sum")  # attention alone; all other mixing quantities are of the whole block
+
+def has_residual(name: str) -> bool:
+    """Whether a mixing quantity is of the whole block; otherwise it is of attention alone."""
+    return (PASSES if name in PASSES else MIXING).entry(name).residual
 
 
 def mixing_maps(model: Model, batch: Batch, name: str) -> Float[Tensor, "batch layer query key"]:

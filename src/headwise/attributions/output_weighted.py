@@ -27,6 +27,7 @@ from headwise.attributions.passes import embedded, entering, shares
 from headwise.errors import InputError, ModelError
 from headwise.models.capture import watching
 from headwise.models.model import Model
+from headwise.quantities import SHARE
 from headwise.types import Batch
 
 TARGETS = ("sum", "predicted", "gold")
@@ -34,7 +35,16 @@ Gradients = list[Float[Tensor, "batch token d_model"]]
 
 
 @ORIGINS.add(
-    "output-weighted", "what each input token sends to the model's output through one hidden token, as a share"
+    "output-weighted",
+    "The share of each input token in what a hidden token passes on to the model's output.",
+    label="Output-weighted attribution",
+    rows="Each row adds up to 1; rows that the output does not read are empty.",
+    unit=SHARE,
+    distribution=True,
+    cost="n·L backward passes",
+    work=lambda size: 2 * size.tokens * size.layers * size.a_pass,
+    paper="https://arxiv.org/abs/1908.04211v1",
+    order=20,
 )
 def output_weighted(
     model: Model,

@@ -1,7 +1,7 @@
 r"""Rollout: what each block mixes, multiplied through the layers (Abnar and Zuidema 2020, https://arxiv.org/abs/2005.00928).
 
-    Ã_l = ½ Â_l + ½ I      where A_l is attention without its residual (raw-mean, norm-sum)
-    Ã_l = Â_l              where the residual is part of A_l (all other mixing quantities)
+    Ã_l = ½ Â_l + ½ I      where A_l is attention alone (its record says residual=False)
+    Ã_l = Â_l              where the residual is part of A_l
     R_l = Ã_l R_{l−1},   R_0 = Ã_0;   Â has the rows of A divided by their sums
 
 `globenc-rollout` (Modarressi et al. 2022, https://arxiv.org/abs/2205.03286) and `alti-rollout` (Ferrando et al. 2022,
@@ -18,24 +18,53 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headwise.attributions import ORIGINS, Origins
-from headwise.attributions.mixing import WITHOUT_RESIDUAL, mixing_maps
+from headwise.attributions.mixing import has_residual, mixing_maps
 from headwise.models.model import Model
+from headwise.quantities import SHARE
 from headwise.types import Batch
 
 
-@ORIGINS.add("rollout", "a mixing quantity multiplied through the layers; by default attention and residual")
+@ORIGINS.add(
+    "rollout",
+    "Raw attention and the residual multiplied through the layers.",
+    label="Attention rollout",
+    unit=SHARE,
+    distribution=True,
+    quick=True,
+    cost="a forward pass and n³ a layer",
+    paper="https://arxiv.org/abs/2005.00928",
+    order=30,
+)
 def rollout(model: Model, batch: Batch, *, mixing: str = "raw-mean") -> Origins:
     """R_l of any mixing quantity."""
-    steps = transitions(mixing_maps(model, batch, mixing), batch.mask, with_residual=mixing not in WITHOUT_RESIDUAL)
+    steps = transitions(mixing_maps(model, batch, mixing), batch.mask, with_residual=has_residual(mixing))
     return Origins(rolled_out(steps))
 
 
-@ORIGINS.add("globenc-rollout", "rollout of globenc")
+@ORIGINS.add(
+    "globenc-rollout",
+    "GlobEnc of every block, multiplied through the layers.",
+    label="GlobEnc rollout",
+    unit=SHARE,
+    distribution=True,
+    cost="that of globenc and n³ a layer",
+    paper="https://arxiv.org/abs/2205.03286",
+    order=40,
+)
 def globenc_rollout(model: Model, batch: Batch) -> Origins:
     return rollout(model, batch, mixing="globenc")
 
 
-@ORIGINS.add("alti-rollout", "rollout of alti")
+@ORIGINS.add(
+    "alti-rollout",
+    "ALTI of every block, multiplied through the layers.",
+    label="ALTI rollout",
+    unit=SHARE,
+    distribution=True,
+    cost="that of alti and n³ a layer",
+    paper="https://arxiv.org/abs/2203.04212",
+    order=50,
+)
 def alti_rollout(model: Model, batch: Batch) -> Origins:
     return rollout(model, batch, mixing="alti")
 

@@ -25,6 +25,7 @@ from headwise.attributions.passes import hidden_pass, trunk_inputs
 from headwise.errors import ModelError
 from headwise.models.capture import Call, first_tensor, watching
 from headwise.models.model import Model
+from headwise.quantities import SHARE
 from headwise.types import Batch
 
 
@@ -50,7 +51,18 @@ class BlockCall:
         return out[0] if isinstance(out, tuple) else out
 
 
-@PASSES.add("value-zeroing", "how far a token's output moves when one key's value is set to zero, as a share")
+@PASSES.add(
+    "value-zeroing",
+    "How far a token's output moves when one key's value is set to zero.",
+    residual=True,
+    label="Value zeroing",
+    unit=SHARE,
+    distribution=True,
+    cost="n passes of each block",
+    work=lambda size: size.tokens * size.a_pass,
+    paper="https://arxiv.org/abs/2301.12971",
+    order=50,
+)
 def value_zeroing(model: Model, batch: Batch, *, budget: int = BUDGET) -> Float[Tensor, "batch layer query key"]:
     """C_ij of every layer of the first stack, rows normalised; NaN in a row that no key moves."""
     n, precision = batch.mask.shape[1], torch.promote_types(model.hf.dtype, torch.float32)

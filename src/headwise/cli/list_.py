@@ -29,17 +29,12 @@ def list_(what: What) -> None:
 
 
 def _quantities() -> Iterator[str]:
-    from headwise.attributions import ORIGINS, PASSES
-    from headwise.measures import ATTENTION, MIXING
+    from headwise.quantities import AXES, EXPLANATIONS, every
 
-    kinds = {
-        "attention [layer head query key]": ATTENTION.entries(),
-        "mixing [layer query key]": [*MIXING.entries(), *PASSES.entries()],
-        "origins [layer token input]": ORIGINS.entries(),
-    }
-    for title, entries in kinds.items():
-        yield f"[bold]{title.replace('[', chr(92) + '[')}[/]"
-        yield from (f"  {entry.name:<18} {entry.about}" for entry in entries)
+    for kind, axes in AXES.items():
+        entries = EXPLANATIONS.entries() if kind == "explanation" else [each for each in every() if each.kind == kind]
+        yield f"[bold]{kind} \\[{axes}][/]"
+        yield from (f"  {entry.name:<20} {entry.about}" for entry in entries)
 
 
 def _studies() -> Iterator[str]:

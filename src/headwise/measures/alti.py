@@ -14,14 +14,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headwise.measures import MIXING
 from headwise.measures.block import check, diagonal, parts, total
+from headwise.quantities import MIXING, SHARE
 from headwise.types import Layer
 
 CHUNK = 2**22  # numbers of u formed at once
 
 
-@MIXING.add("alti", "how near each key's vector brings the output of attention and residual, as a share")
+@MIXING.add(
+    "alti",
+    "How near a key's vector brings the block's output, as a share.",
+    residual=True,
+    label="ALTI",
+    unit=SHARE,
+    distribution=True,
+    cost="n²·H·d a layer",
+    paper="https://arxiv.org/abs/2203.04212",
+    order=70,
+)
 def alti(layer: Layer) -> Float[Tensor, "batch query key"]:
     """c_ij, each row a share."""
     check(layer, "alti")

@@ -17,13 +17,23 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.errors import ModelError
-from headwise.measures import MIXING
 from headwise.measures.block import check, diagonal, parts
 from headwise.measures.norms import gram, quadratic_form
+from headwise.quantities import MIXING, SHARE
 from headwise.types import Layer
 
 
-@MIXING.add("globenc", "norms through residuals and both norm layers of the block, as a share")
+@MIXING.add(
+    "globenc",
+    "Norms through residual and both norm layers of the block.",
+    residual=True,
+    label="GlobEnc",
+    unit=SHARE,
+    distribution=True,
+    cost="n²·H² a layer",
+    paper="https://arxiv.org/abs/2205.03286",
+    order=60,
+)
 def globenc(layer: Layer) -> Float[Tensor, "batch query key"]:
     """‖N₂ N₁ u_ij‖, each row a share."""
     check(layer, "globenc")

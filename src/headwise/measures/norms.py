@@ -21,29 +21,69 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.errors import ModelError
-from headwise.measures import ATTENTION, MIXING
+from headwise.quantities import ATTENTION, LENGTH, MIXING
 from headwise.types import Layer, Norm, once_per_text
 
 
-@ATTENTION.add("norm", "the length of the vector each key sends: weight × ‖f(x)‖")
+@ATTENTION.add(
+    "norm",
+    "‖α f(x)‖: the length of the vector that a key really sends, weight and value together.",
+    label="Weighted value norm",
+    unit=LENGTH,
+    mean=False,  # norm-sum is what heads send together
+    quick=True,
+    cost="n·d_v² and n² a head",
+    paper="https://arxiv.org/abs/2004.10102",
+    order=40,
+)
 def norm(layer: Layer) -> Float[Tensor, "batch head query key"]:
     """α ‖f(x)‖."""
     return layer.alpha * sent_norm(layer)[:, :, None, :]
 
 
-@MIXING.add("norm-sum", "the length of the vector each key sends through all heads together")
+@MIXING.add(
+    "norm-sum",
+    "‖Σ_h α f(x)‖: what all heads together send from a key; heads that oppose each other cancel.",
+    residual=False,
+    label="Norm of the summed heads",
+    unit=LENGTH,
+    quick=True,
+    cost="n²·H² a layer",
+    paper="https://arxiv.org/abs/2004.10102",
+    order=20,
+)
 def norm_sum(layer: Layer) -> Float[Tensor, "batch query key"]:
     """‖Σ_h α_h f_h(x)‖."""
     return quadratic_form(layer.alpha, sent_gram(layer))
 
 
-@MIXING.add("norm-residual", "norm-sum with the residual connection added on the diagonal")
+@MIXING.add(
+    "norm-residual",
+    "‖Σ_h α f(x) + x‖: the heads together with the copy that the residual connection keeps.",
+    residual=True,
+    label="With the residual",
+    unit=LENGTH,
+    quick=True,
+    cost="n²·H² a layer",
+    paper="https://arxiv.org/abs/2109.07152",
+    order=30,
+)
 def norm_residual(layer: Layer) -> Float[Tensor, "batch query key"]:
     """‖Σ_h α_h f_h(x_j) + [i = j] x_i‖."""
     return _with_residual(layer, None)
 
 
-@MIXING.add("norm-residual-ln", "norm-residual after the norm layer that reads the sum")
+@MIXING.add(
+    "norm-residual-ln",
+    "The heads with the residual connection, after the layer norm that follows.",
+    residual=True,
+    label="With residual and norm layer",
+    unit=LENGTH,
+    quick=True,
+    cost="n²·H² a layer",
+    paper="https://arxiv.org/abs/2109.07152",
+    order=40,
+)
 def norm_residual_ln(layer: Layer) -> Float[Tensor, "batch query key"]:
     """norm-residual, each vector centred, scaled by the gains and divided by the row's σ."""
     if layer.residual is not None and layer.circuit.outer is None:

@@ -27,20 +27,42 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.errors import ModelError
-from headwise.measures import ATTENTION
+from headwise.quantities import ATTENTION, WEIGHT
 from headwise.types import Layer, once, once_per_text
 
 EPS = torch.finfo(torch.float32).eps
 CHUNK_BYTES = 2**26  # of float64 Gram matrices held at once under a row-wise mask
 
 
-@ATTENTION.add("effective", "the part of the weights that reaches the output; signed, rows need not sum to 1")
+@ATTENTION.add(
+    "effective",
+    "The part of the weights that reaches the head's output; what the values cannot tell apart is removed.",
+    label="Effective attention",
+    rows="Signed; rows need not add up to 1 and are not rescaled.",
+    unit=WEIGHT,
+    signed=True,
+    quick=True,
+    cost="a factorisation of the values a head, n·d_v² and n²·d_v",
+    paper="https://arxiv.org/abs/1908.04211",
+    order=20,
+)
 def effective(layer: Layer) -> Float[Tensor, "batch head query key"]:
     """a⊥, the least-norm weights that give the head's own output."""
     return _decomposed(layer)[0]
 
 
-@ATTENTION.add("null", "the part of the weights that changes nothing: raw − effective")
+@ATTENTION.add(
+    "null",
+    "Raw minus effective: the part of the weights that cancels and leaves the head's output unchanged.",
+    label="Null-space part",
+    rows="Signed; multiplied with the head's values every row gives zero.",
+    unit=WEIGHT,
+    signed=True,
+    quick=True,
+    cost="as effective",
+    paper="https://arxiv.org/abs/1908.04211",
+    order=30,
+)
 def null(layer: Layer) -> Float[Tensor, "batch head query key"]:
     """a∥, the projection of the weights onto LN(T)."""
     return layer.alpha - effective(layer)

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from headwise.measures import rows
 from headwise.models.trace import Trace
-
-DISTRIBUTIONS = ("raw", "raw-mean")  # the quantities whose rows are probabilities
+from headwise.quantities import find
 
 
 def head_table(trace: Trace, quantity: str = "raw", *, stack: str | None = None) -> pl.DataFrame:
@@ -41,7 +40,7 @@ def _columns(trace: Trace, maps: Tensor, quantity: str, stack: str | None) -> di
     special = torch.tensor(keys.special).expand(len(maps), -1)
     first = torch.arange(len(keys)).expand(len(maps), -1) == 0
     counted = torch.ones(len(maps), maps.shape[2], dtype=torch.bool)
-    columns = {"entropy": rows.entropy(maps)} if quantity in DISTRIBUTIONS else {}
+    columns = {"entropy": rows.entropy(maps)} if find(quantity).distribution else {}
     columns |= {"special": rows.mass(maps, special), "first": rows.mass(maps, first)}
     if stack != "cross":
         offsets = {"previous": -1, "current": 0, "next": 1}

@@ -9,18 +9,14 @@ from typing import Any
 
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from headwise.attributions import PASSES
 from headwise.errors import InputError, TooLongError
-from headwise.measures import ATTENTION, MIXING
 from headwise.models.model import Model
 from headwise.models.trace import Trace
 from headwise.server.jobs import Job
 from headwise.viewer.build import html_of
-from headwise.viewer.of_trace import ORIGINS, ordered, page_of_trace
-from headwise.viewer.wording import wording
+from headwise.viewer.of_trace import page_of_trace, shown
 
-QUICK = ("raw", "effective", "null", "norm", "norm-sum", "norm-residual", "norm-residual-ln", "rollout")
-SETS: Mapping[str, Sequence[str] | None] = {"quick": QUICK, "all": None}
+SETS = ("quick", "all")
 MOST_CHARACTERS = 20_000  # of text and pair together
 FIELDS = ("text", "pair", "model", "quantity")
 
@@ -37,12 +33,16 @@ class Ask:
     @property
     def quantities(self) -> Sequence[str] | None:
         """The names to compute; None for all that a page spends unasked."""
-        return SETS[self.quantity] if self.quantity in SETS else tuple(dict.fromkeys(("raw", self.quantity)))
+        if self.quantity == "all":
+            return None
+        if self.quantity == "quick":
+            return tuple(quantity.name for quantity in shown() if quantity.quick)
+        return tuple(dict.fromkeys(("raw", self.quantity)))
 
 
-def quantity_names() -> list[str]:
-    """Every quantity that can be asked for by name, as the viewer orders them."""
-    return ordered([*ATTENTION, *MIXING, *PASSES, *ORIGINS, "alternative"])
+def quantity_labels() -> dict[str, str]:
+    """Every quantity that can be asked for by name, as the viewer orders and calls them."""
+    return {quantity.name: quantity.label for quantity in shown()}
 
 
 def asked(body: Any, models: Sequence[str]) -> Ask:
@@ -57,7 +57,7 @@ def asked(body: Any, models: Sequence[str]) -> Ask:
     model, quantity = body.get("model", models[0]), body.get("quantity", "quick")
     if model not in models:
         raise InputError(f"The model must be one that the server was started with: {', '.join(models)}; choose one.")
-    if not isinstance(quantity, str) or quantity not in (*SETS, *quantity_names()):
+    if not isinstance(quantity, str) or quantity not in (*SETS, *quantity_labels()):
         raise InputError("The quantity must be quick, all, or one of `headwise list quantities`; choose one of these.")
     return Ask(text, str(model), pair, quantity)
 
@@ -83,7 +83,7 @@ def page_for(job: Job, models: Mapping[str, Model], *, max_tokens: int) -> bytes
         job.tell("Reading the text", 0.0)
         _check_length(model, ask, max_tokens)
         trace = model.trace(ask.text, ask.pair)
-        names = quantity_names() if ask.quantities is None else ask.quantities
+        names = quantity_labels() if ask.quantities is None else ask.quantities
         page = page_of_trace(Watched(trace, job, len(names) * len(trace.stacks)), quantities=ask.quantities)
         if not any(stack.quantities for stack in page.stacks):
             raise InputError("; ".join(reason for _, reason in page.missing) or "This model has nothing to show here.")
@@ -154,5 +154,5 @@ class Watched:
         return self.trace.alternative_attention(layer, head, stack=stack)
 
     def _tell(self, name: str) -> None:
-        self.job.tell(wording(name, signed=False).label, 0.9 * min(self.told / self.total, 1.0))
+        self.job.tell(quantity_labels()[name], 0.9 * min(self.told / self.total, 1.0))
         self.told += 1

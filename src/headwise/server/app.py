@@ -19,11 +19,10 @@ from starlette.routing import Route
 from headwise.errors import InputError
 from headwise.models.model import Model
 from headwise.server import stored
-from headwise.server.answer import MOST_CHARACTERS, SETS, asked, page_for, quantity_names
+from headwise.server.answer import MOST_CHARACTERS, SETS, asked, page_for, quantity_labels
 from headwise.server.guard import Guard, refused
 from headwise.server.jobs import FullError, Job, Jobs
 from headwise.viewer.build import bundle, policy
-from headwise.viewer.wording import wording
 
 INDEX = """<!doctype html>
 <html lang="en">
@@ -61,7 +60,7 @@ class Shop:
     max_tokens: int
 
     def about(self, _request: Request) -> Response:
-        names = [{"name": name, "label": wording(name, signed=False).label} for name in quantity_names()]
+        names = [{"name": name, "label": label} for name, label in quantity_labels().items()]
         limits = {"characters": MOST_CHARACTERS, "tokens": self.max_tokens}
         return JSONResponse(
             {"models": list(self.models), "sets": list(SETS), "quantities": names, "limits": limits,

@@ -14,8 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from headwise.errors import InputError
+from headwise.quantities import ATTENTION
 from headwise.viewer.of_trace import MARKS, array, pretty
-from headwise.viewer.payload import Page, Quantity, Side, Stack, numbers, opening, opening_note
+from headwise.viewer.payload import Maps, Page, Side, Stack, numbers, opening, opening_note
 
 SPECIAL = {
     *("[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]", "[BOS]", "[EOS]", "<s>", "</s>", "<pad>", "<unk>", "<mask>"),
@@ -90,7 +91,7 @@ def _stack(
             f"The {name} attention must have one row and one column a token, {len(rows)} × {len(columns)}; got"
             f" {kept.shape[2]} × {kept.shape[3]}. Pass the tokens of this text, special tokens included."
         )
-    return Stack(name, rows, columns, (Quantity("raw", "attention", kept, kept_layers, kept_heads),))
+    return Stack(name, rows, columns, (Maps(ATTENTION.entry("raw"), kept, kept_layers, kept_heads),))
 
 
 def stacked(tensors: Any) -> Float[np.ndarray, "layer head query key"]:

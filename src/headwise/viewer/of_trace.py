@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Float
 
 from headwise.errors import HeadwiseError, UnknownNameError
+from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, WEIGHT, Quantity, Size, every
 from headwise.viewer.payload import (
     Facts,
-    Kind,
+    Maps,
     Page,
-    Quantity,
     Side,
     Stack,
     numbers,
@@ -23,9 +23,18 @@ from headwise.viewer.payload import (
     opening_head,
     opening_note,
 )
-from headwise.viewer.wording import WORDINGS
 
-ORIGINS = ("hidden-token", "output-weighted", "rollout", "globenc-rollout", "alti-rollout", "flow")
+ALTERNATIVE = Quantity(
+    "alternative",
+    None,
+    "Weights the head could have had: non-negative, rows add up to 1, and its output is the same.",
+    order=50,
+    label="Other weights, same output",
+    unit=WEIGHT,
+    distribution=True,
+    cost="a linear programme a row",
+    paper="https://arxiv.org/abs/1908.04211",
+)  # found by search for some heads, so that no registry holds it
 MARKS = re.compile("[Ġ▁]|</w>")  # of byte-level BPE, SentencePiece and the first GPT
 WORK = 10**11  # multiplications that a quantity may cost unasked: a few seconds
 WITHOUT_LIMIT = 128  # tokens up to which other weights are looked for unasked: each row is a linear programme
@@ -126,7 +135,7 @@ def _stack(
     if not quantities or quantities[0].kind != "attention":
         return stack
     stack = replace(stack, facts=_facts(trace, name, quantities[0], missing))
-    return _with_alternatives(trace, stack, alternatives, missing) if _asked("alternative", wanted) else stack
+    return _with_alternatives(trace, stack, alternatives, missing) if _asked(ALTERNATIVE.name, wanted) else stack
 
 
 def _asked(name: str, wanted: Sequence[str] | None) -> bool:
@@ -140,11 +149,12 @@ def _quantities(
     layers: Sequence[int] | None,
     heads: Sequence[int] | None,
     missing: list[tuple[str, str]],
-) -> Iterator[Quantity]:
-    for name, kind, compute in _offers(trace, stack):
+) -> Iterator[Maps]:
+    for quantity, compute in _offers(trace, stack):
+        name, of_heads = quantity.name, quantity.kind == "attention"
         if not _asked(name, wanted):
             continue
-        if wanted is None and (work := _work(trace, name, stack)) > WORK:
+        if wanted is None and (work := _work(trace, quantity, stack)) > WORK:
             missing.append((name, f"It takes about {work / WORK:.0f} times what a page spends unasked; ask for it."))
             continue
         try:
@@ -154,47 +164,45 @@ def _quantities(
         except HeadwiseError as error:
             missing.append((name, str(error)))
             continue
-        if kind != "attention":
+        if not of_heads:
             values = values[:, None]
         kept_layers = numbers(values.shape[0], layers, axis="Layer")
-        kept_heads = numbers(values.shape[1], heads if kind == "attention" else None, axis="Head")
+        kept_heads = numbers(values.shape[1], heads if of_heads else None, axis="Head")
         values = values[list(kept_layers)][:, list(kept_heads)]
-        yield Quantity(name, kind, values, kept_layers, kept_heads)
+        yield Maps(quantity, values, kept_layers, kept_heads)
 
 
-def _offers(trace: TraceLike, stack: str) -> Iterator[tuple[str, Kind, Callable[[], Any]]]:
-    """Each quantity with how to compute it. Origins are of the first stack: what its input tokens become."""
-    from headwise.measures import ATTENTION, MIXING  # here, since tensors of one's own can be shown without them
-
-    for name in ordered(ATTENTION):
-        yield name, "attention", lambda name=name: trace.attention(name, stack=stack)
-    for name in ordered([*MIXING, "value-zeroing"] if stack == trace.stacks[0] else MIXING):
-        yield name, "mixing", lambda name=name: trace.mixing(name, stack=stack)
+def _offers(trace: TraceLike, stack: str) -> Iterator[tuple[Quantity, Callable[[], Any]]]:
+    """Each quantity with how to compute it. What runs the model itself is of the first stack."""
+    first = stack == trace.stacks[0]
+    for quantity in ATTENTION.entries():
+        yield quantity, lambda name=quantity.name: trace.attention(name, stack=stack)
+    for quantity in in_order([*MIXING.entries(), *(PASSES.entries() if first else [])]):
+        yield quantity, lambda name=quantity.name: trace.mixing(name, stack=stack)
     origins = getattr(trace, "origins", None)
-    if origins is not None and stack == trace.stacks[0]:
-        for name in ORIGINS:
-            yield name, "origins", lambda name=name: origins(name)
+    if origins is not None and first:
+        for quantity in ORIGINS.entries():
+            yield quantity, lambda name=quantity.name: origins(name)
 
 
-def _work(trace: TraceLike, name: str, stack: str) -> int:
+def shown() -> list[Quantity]:
+    """Every quantity that a page can show, in the order of the page."""
+    return in_order([*every(), ALTERNATIVE])
+
+
+def in_order(quantities: Iterable[Quantity]) -> list[Quantity]:
+    return sorted(quantities, key=lambda quantity: quantity.place)
+
+
+def _work(trace: TraceLike, quantity: Quantity, stack: str) -> float:
     """Multiplications of a quantity that runs the model by itself; 0 for the others, and where sizes are not known."""
     layers = getattr(trace, "layers", None)
-    if not layers:
-        return 0
-    n, depth, d = len(trace.queries(stack)), len(layers), layers[0].out.shape[-1]
-    a_pass = n * depth * (12 * d**2 + 2 * n * d)
-    flows = 200_000 * depth**2 * n**4  # a guess, in the time of multiplications
-    passes = {"value-zeroing": n, "hidden-token": 16 * n, "output-weighted": 2 * n * depth}
-    return flows if name == "flow" else passes.get(name, 0) * a_pass
+    if not layers or quantity.work is None:
+        return 0.0
+    return float(quantity.work(Size(len(trace.queries(stack)), len(layers), layers[0].out.shape[-1])))
 
 
-def ordered(names: Iterable[str]) -> list[str]:
-    """Names as the page lists them, raw first; names that nobody described come last."""
-    known = list(WORDINGS)
-    return sorted(names, key=lambda name: known.index(name) if name in known else len(known))
-
-
-def _facts(trace: TraceLike, stack: str, like: Quantity, missing: list[tuple[str, str]]) -> Facts | None:
+def _facts(trace: TraceLike, stack: str, like: Maps, missing: list[tuple[str, str]]) -> Facts | None:
     """The facts of the layers and heads that `like` shows."""
     try:
         found = trace.nullspace(stack=stack)
@@ -223,7 +231,9 @@ def _with_alternatives(trace: TraceLike, stack: Stack, count: int | None, missin
     found = [] if facts is None else _open_heads(facts, stack)
     chosen = found[: affordable(len(stack.keys)) if count is None else count]
     if found and not chosen:
-        missing.append(("alternative", "Other weights take long to compute for a text of this length; ask for them."))
+        missing.append(
+            (ALTERNATIVE.name, "Other weights take long to compute for a text of this length; ask for them.")
+        )
     if facts is None or not chosen:
         return stack
     values = np.full(like.values.shape, np.nan, np.float32)
@@ -233,7 +243,7 @@ def _with_alternatives(trace: TraceLike, stack: Stack, count: int | None, missin
         other = trace.alternative_attention(layer, head, stack=stack.name)
         values[place] = array(other.alpha)
         js[place], change[place] = float(np.nanmean(array(other.js))), float(other.change)
-    made = Quantity("alternative", "attention", values, like.layers, like.heads)
+    made = Maps(ALTERNATIVE, values, like.layers, like.heads)
     facts = replace(facts, other_js=js, other_change=change)
     return replace(stack, quantities=(*stack.quantities, made), facts=facts)
 

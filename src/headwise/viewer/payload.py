@@ -11,16 +11,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from headwise.errors import InputError
+from headwise.quantities import Kind, Quantity
 from headwise.viewer.codes import FINEST, decades, encode, pack, peaks
-from headwise.viewer.wording import wording
 
-Kind = Literal["attention", "mixing", "origins"]
 FORMAT = 1  # of the payload; the bundle refuses another
 LADDER = (FINEST, 6, 5, 4, 3, 2)  # decades under a map's largest value, from exact to the coarsest true to colours
 BUDGET = 38_000_000  # bytes of all blocks of a page: what a browser opens without complaint
@@ -41,14 +40,21 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Quantity:
+class Maps:
     """One quantity of one stack; `layers` and `heads` are the model's own numbers of the first two axes."""
 
-    name: str
-    kind: Kind
+    quantity: Quantity
     values: Float[np.ndarray, "layer head query key"]
     layers: tuple[int, ...]
     heads: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return self.quantity.name
+
+    @property
+    def kind(self) -> Kind:
+        return self.quantity.kind
 
     @cached_property
     def peaks(self) -> Float[np.ndarray, "layer head"]:
@@ -87,7 +93,7 @@ class Stack:
     name: str
     queries: Side
     keys: Side
-    quantities: tuple[Quantity, ...]
+    quantities: tuple[Maps, ...]
     facts: Facts | None = None
 
 
@@ -199,7 +205,7 @@ def fewer_layers(stack: Stack, share: float) -> Stack:
     def places(count: int) -> list[int]:
         return evenly(count, max(1, int(count * share)))
 
-    def thin(quantity: Quantity) -> Quantity:
+    def thin(quantity: Maps) -> Maps:
         chosen = places(len(quantity.layers))
         layers = tuple(quantity.layers[place] for place in chosen)
         return replace(quantity, values=quantity.values[chosen], layers=layers)
@@ -244,17 +250,20 @@ def stack_header(stack: Stack, below: int) -> dict[str, Any]:
     }
 
 
-def quantity_header(quantity: Quantity, below: int) -> dict[str, Any]:
-    words = wording(quantity.name, signed=bool((quantity.values < 0).any()))
+def quantity_header(maps: Maps, below: int) -> dict[str, Any]:
+    """What the record says, and where the maps are.
+
+    Values below zero, but for rounding, are shown as such even where the record forgets to say so.
+    """
+    said = {name: getattr(maps.quantity, name) for name in ("name", "kind", "label", "about", "rows", "unit")}
     return {
-        "name": quantity.name,
-        "kind": quantity.kind,
-        **asdict(words),
-        "layers": list(quantity.layers),
-        "heads": list(quantity.heads),
-        "floor": quantity.floors(below).tolist(),
-        "peak": rounded(quantity.peaks),
-        "undefined": undefined(quantity.values),
+        **said,
+        "signed": maps.quantity.signed or bool((maps.values < -1e-6 * maps.peaks[..., None, None]).any()),
+        "layers": list(maps.layers),
+        "heads": list(maps.heads),
+        "floor": maps.floors(below).tolist(),
+        "peak": rounded(maps.peaks),
+        "undefined": undefined(maps.values),
     }
 
 
