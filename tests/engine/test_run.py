@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 import torch
 
+from headwise.engine.fold import Folded
 from headwise.engine.local import fold_locally
 from headwise.engine.run import run
 from headwise.errors import HeadwiseError, InputError
@@ -126,10 +127,10 @@ def interrupted(corpus: Path, out: Path, monkeypatch) -> None:
 
     real, written = module.write_shard, []
 
-    def failing(*arguments):
+    def failing(*arguments, **named):
         if len(written) == 5:
             raise RuntimeError("power cut")
-        written.append(real(*arguments))
+        written.append(real(*arguments, **named))
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "write_shard", failing)
@@ -153,6 +154,32 @@ def test_a_damaged_shard_is_computed_again(corpus, tmp_path, monkeypatch, damage
     result = run("surface", MODEL, corpus=corpus, out=tmp_path / "out", shard_documents=4)
     assert result.manifest["shards"] == {"all": 10, "found done": 4}
     assert bits(result.folder) == bits(whole.folder)
+
+
+OTHER_PLANS = ({}, {"dtype": "float64"}, {"max_tokens": 6, "truncate": True}, {"model": "tiny:roberta"})
+DAMAGED = (b"", b'{"digest": "', b"[]", b"{}", b'{"digest": "x"}', b"\xff\x00", b"[" * 99_999)
+
+
+@pytest.mark.parametrize(
+    ("note", "other"),
+    [*((None, other) for other in OTHER_PLANS), *((note, OTHER_PLANS[at % 2]) for at, note in enumerate(DAMAGED))],
+)
+def test_shards_of_another_plan_are_never_added(corpus, tmp_path, monkeypatch, note, other):
+    """The note of the plan is lost or damaged; the shards say themselves what they belong to."""
+    out, asked = tmp_path / "out", {"model": MODEL, "corpus": corpus, "shard_documents": 4, **other}
+    interrupted(corpus, out, monkeypatch)
+    place = out / ".run" / "run.json"
+    place.unlink() if note is None else place.write_bytes(note)
+    result = run("surface", out=out, **asked)
+    assert result.manifest["shards"] == {"all": 10, "found done": 0 if other else 5}
+    assert bits(out) == bits(run("surface", out=tmp_path / "whole", **asked).folder)
+
+
+def test_statistics_of_two_plans_do_not_add_up():
+    one, empty = Folded({}, {"documents": 1}, "a"), Folded({}, {})
+    assert (empty + one + one).plan == "a"
+    with pytest.raises(InputError, match=r"must be of one plan and model, but these are of a and b; run both"):
+        one + Folded({}, {}, "b")
 
 
 def test_a_corpus_that_changed_is_not_resumed(corpus, tmp_path, monkeypatch):
@@ -268,8 +295,8 @@ class TestRay:
         run("surface", MODEL, corpus=corpus, out=tmp_path / "local", shard_documents=1, threads=1)
         real, killed = module.write_shard, []
 
-        def write_and_kill(*arguments):
-            real(*arguments)
+        def write_and_kill(*arguments, **named):
+            real(*arguments, **named)
             if not killed:
                 killed.append(worker_processes()[0])
                 os.kill(killed[0], signal.SIGKILL)

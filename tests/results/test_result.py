@@ -90,7 +90,7 @@ def test_an_altered_file_is_named(tmp_path, name, harm):
     ("content", "message"),
     [
         (None, "must be a folder with a manifest"),
-        (b"{", "must be readable"),
+        (b"{", "must be as it was written"),
         (b'{"format": 2}', "must be of format 1"),
     ],
 )

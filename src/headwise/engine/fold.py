@@ -40,22 +40,29 @@ class Folded:
 
     states: Mapping[str, State]
     counts: Mapping[str, int]
+    plan: str | None = None  # the digest of plan and model that it belongs to; what has none is empty
 
     def tensors(self) -> dict[str, Tensor]:
         return {f"{study}|{key}": t for study, state in self.states.items() for key, t in packed(state).items()}
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, Tensor], counts: Mapping[str, int]) -> Folded:
+    def from_tensors(cls, tensors: Mapping[str, Tensor], counts: Mapping[str, int], plan: str | None) -> Folded:
         parts: dict[str, dict[str, Tensor]] = {}
         for key, tensor in tensors.items():
             study, _, rest = key.partition("|")
             parts.setdefault(study, {})[rest] = tensor
-        return cls({study: unpacked(part) for study, part in parts.items()}, counts)
+        return cls({study: unpacked(part) for study, part in parts.items()}, counts, plan)
 
     def __add__(self, other: Folded) -> Folded:
+        plans = {one.plan for one in (self, other) if one.plan is not None}
+        if len(plans) > 1:
+            raise InputError(
+                f"What is added up must be of one plan and model, but these are of {' and '.join(sorted(plans))}; run "
+                "both with the same settings."
+            )
         names = dict.fromkeys([*self.states, *other.states])
         states = {name: plus(self.states.get(name, {}), other.states.get(name, {})) for name in names}
-        return Folded(states, Counter(self.counts) + Counter(other.counts))
+        return Folded(states, Counter(self.counts) + Counter(other.counts), next(iter(plans), None))
 
 
 def fold(model: Model, studies: Sequence[Study], shard: Shard, plan: Plan) -> Folded:
@@ -67,7 +74,7 @@ def fold(model: Model, studies: Sequence[Study], shard: Shard, plan: Plan) -> Fo
         _observe(model, studies, batch, states, plan)
     counts["documents"] += len(items)
     counts["tokens"] += sum(len(item.text) for item in items)
-    return Folded(states, counts)
+    return Folded(states, counts, plan.digest)
 
 
 def batches(items: Sequence[Item], tokens: int) -> Iterator[list[Item]]:

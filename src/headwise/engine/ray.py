@@ -30,7 +30,7 @@ def fold_on_ray(
         cores = int(ray.cluster_resources().get("CPU", 1))
         each = threads or 1
         pool = [_actor(ray, each).remote(_portable(plan), each) for _ in range(workers or max(1, cores // each))]
-        yield from _spread(ray, pool, shards)
+        yield from _spread(ray, pool, shards, plan)
     finally:
         if started:
             ray.shutdown()
@@ -64,7 +64,7 @@ def _actor(ray: Any, threads: int) -> Any:
     return ray.remote(num_cpus=threads, max_restarts=-1, max_task_retries=-1)(Worker)
 
 
-def _spread(ray: Any, pool: list[Any], shards: Iterable[Shard]) -> Iterator[tuple[int, Folded]]:
+def _spread(ray: Any, pool: list[Any], shards: Iterable[Shard], plan: Plan) -> Iterator[tuple[int, Folded]]:
     """Keep every worker busy with a bounded number of shards under way."""
     waiting, under_way = iter(shards), {}
     free = [worker for worker in pool for _ in range(AHEAD)]
@@ -79,7 +79,7 @@ def _spread(ray: Any, pool: list[Any], shards: Iterable[Shard]) -> Iterator[tupl
         number, worker = under_way.pop(done)
         free.append(worker)
         tensors, counts = ray.get(done)
-        yield number, Folded.from_tensors(tensors, counts)
+        yield number, Folded.from_tensors(tensors, counts, plan.digest)
 
 
 def _portable(plan: Plan) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from headwise.models.load import load
 from headwise.models.model import Model
 from headwise.results import Result, claim, open_result, provenance, read_shard, write_result, write_shard
 from headwise.results.files import write_files
+from headwise.results.records import DamagedError, read_record
 from headwise.studies import STUDIES
 from headwise.studies.study import Setting, Study, packed, plus
 from headwise.text.corpus import CorpusSpec, Shard, open_corpus
@@ -116,8 +117,11 @@ def _finished(plan: Plan, folders: Mapping[str, Path]) -> dict[str, Result] | No
 def _work_folder(work: Path, plan: Plan) -> Path:
     """The folder of finished shards, new or of an interrupted run of the same plan."""
     note = work / "run.json"
-    if note.is_file():
-        before = json.loads(note.read_text("utf-8"))
+    try:
+        before = read_record(note, {"digest": str, "plan": {"corpus": {"fingerprint": str}}})
+    except (FileNotFoundError, DamagedError):  # lost: the shards themselves say which plan they belong to
+        before = None
+    if before is not None:
         if before["digest"] != plan.digest:
             raise InputError(
                 f"{_difference(before['plan'], plan.to_json())} Resume with the same command, or remove {work}."
@@ -159,7 +163,7 @@ def _fold_all(model: Model, plan: Plan, work: Path, workforce: Workforce, progre
         nonlocal count, resumed
         for shard in plan.shards(model, skipped):
             count = shard.number + 1
-            if read_shard(work, shard.number) is None:
+            if read_shard(work, shard.number, plan=plan.digest) is None:
                 bar.start(shard.number, len(shard.documents))
                 yield shard
             else:
@@ -168,21 +172,21 @@ def _fold_all(model: Model, plan: Plan, work: Path, workforce: Workforce, progre
 
     with watched(plan, shown=progress) as bar:
         for number, folded in workforce(missing()):
-            write_shard(work, number, folded.tensors(), {"counts": dict(folded.counts)})
+            write_shard(work, number, folded.tensors(), {"counts": dict(folded.counts)}, plan=plan.digest)
             bar.finish(number, folded.counts.get("tokens", 0))
     plan.corpus.verify()
-    total = _merged(work, count, {f"skipped: {reason}": number for reason, number in skipped.items()})
+    total = _merged(work, plan, count, {f"skipped: {reason}": number for reason, number in skipped.items()})
     return Folded(total.states, {**total.counts, "shards": count, "shards resumed": resumed})
 
 
-def _merged(work: Path, shards: int, skipped: Mapping[str, int]) -> Folded:
+def _merged(work: Path, plan: Plan, shards: int, skipped: Mapping[str, int]) -> Folded:
     total = Folded({}, {})
     for number in range(shards):
-        read = read_shard(work, number)
+        read = read_shard(work, number, plan=plan.digest)
         if read is None:
             raise InputError(f"Shard {number} in {work} was altered while the run went on; run the same command again.")
         tensors, meta = read
-        total = total + Folded.from_tensors(tensors, meta["counts"])
+        total = total + Folded.from_tensors(tensors, meta["counts"], plan.digest)
     if not total.counts.get("documents"):
         raise InputError(f"At least one document must be readable, but none was ({_told(skipped, total.counts)}).")
     return Folded(total.states, Counter(total.counts) + Counter(skipped))

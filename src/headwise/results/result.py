@@ -25,11 +25,16 @@ from torch import Tensor
 
 from headwise.errors import InputError, UnknownNameError
 from headwise.results.files import digest, digest_of, write_files
+from headwise.results.records import DamagedError, fits, inside, read_record
 
 if TYPE_CHECKING:
     import altair as alt
 
 FORMAT = 1
+RUN = {  # what the manifest of a run over a corpus says, whoever reads it
+    "study": str, "settings": dict, "model": {"name": str, "type": str}, "plan": {"corpus": {"name": str}},
+    "stacks": dict, "documents": int, "tokens": int, "skipped": dict, "proof": dict,
+}  # fmt: skip
 MANIFEST, TABLE, STATE, FIGURES = "manifest.json", "table.parquet", "state.safetensors", "figures"
 
 
@@ -104,18 +109,23 @@ def open_result(folder: str | Path) -> Result:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
+    """What a folder says of its result: every file that it names is below the folder, none has been opened."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
+        manifest = read_record(folder / MANIFEST, {})
+        if manifest.get("format") != FORMAT:
+            raise InputError(
+                f"{folder / MANIFEST} must be of format {FORMAT}; got another. Use the headwise that wrote it."
+            )
+        fits(manifest, {"files": dict} | (RUN if "plan" in manifest else {}))
+        for name, file in manifest["files"].items():
+            fits(file, {"sha256": str, "bytes": int}, f"{name!r}")
+            inside(folder, name)
+    except FileNotFoundError:
         raise InputError(
             f"A result must be a folder with a {MANIFEST}; there is none in {folder}. Finish its run first."
         ) from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder / MANIFEST} must be readable; got: {error}. Run the study again.") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or "files" not in manifest:
-        raise InputError(
-            f"{folder / MANIFEST} must be of format {FORMAT}; got another. Use the headwise that wrote it."
-        )
+    except DamagedError as error:
+        raise InputError(f"{folder / MANIFEST} must be as it was written; {error}. Run the study again.") from None
     return manifest
 
 
