@@ -69,7 +69,7 @@ def choices(model: Model) -> int:
 
 def logits(model: Model, inputs: Inputs) -> Float[Tensor, "batch choice"]:
     """The prediction for each text: a row of classes, or of the vocabulary after the last token."""
-    with watching(model.hf, _attend):
+    with watching(model.hf, attend_all):
         if head_of(model) == "classification":
             return model.hf(**inputs, **_options(model)).logits
         last = last_tokens(inputs["attention_mask"])
@@ -81,7 +81,7 @@ def logits(model: Model, inputs: Inputs) -> Float[Tensor, "batch choice"]:
         return rows[torch.arange(len(rows)), torch.searchsorted(kept, last)]
 
 
-def _attend(call: Call) -> tuple[Tensor, Tensor]:
+def attend_all(call: Call) -> tuple[Tensor, Tensor]:
     """The model's own eager attention, except that padding rows that see no key (windows) see all of them.
 
     subtle: such a row is NaN otherwise; its output does not count, but every gradient would be NaN with it.

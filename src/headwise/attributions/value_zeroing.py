@@ -116,7 +116,7 @@ def block_calls(model: Model, text: Batch) -> list[BlockCall]:
         calls.append(BlockCall(block, args, kwargs))
 
     with ExitStack() as stack:
-        for block in dict.fromkeys(_block_of(model, site.module) for site in model.sites()):
+        for block in dict.fromkeys(block_of(model, site.module) for site in model.sites()):
             stack.callback(block.register_forward_pre_hook(note, with_kwargs=True).remove)
         hidden_pass(model, trunk_inputs(text.inputs))
     if len(calls) != model.layers():
@@ -127,7 +127,7 @@ def block_calls(model: Model, text: Batch) -> list[BlockCall]:
     return calls
 
 
-def _block_of(model: Model, attention: nn.Module) -> nn.Module:
+def block_of(model: Model, attention: nn.Module) -> nn.Module:
     """The block around an attention module: the outermost element of a list of modules that holds it."""
     for module in model.hf.modules():
         if isinstance(module, nn.ModuleList):

@@ -1,0 +1,176 @@
+"""A question: one text before one model, with the targets that are to be explained, and what may be taken out of it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Float64, Int
+from torch import Tensor
+
+from headwise.attributions.passes import plain_experts
+from headwise.attributions.prediction import attend_all
+from headwise.errors import InputError, ModelError
+from headwise.explanations.targets import Target
+from headwise.models.capture import Call, watching
+from headwise.models.model import Model
+from headwise.types import Encoding
+
+REMOVALS = ("mask", "delete", "block")
+CHUNK_TOKENS = 4096  # padded tokens of one pass over changed inputs
+CHUNK_LOGITS = 2**26  # numbers of the vocabulary that one pass may make
+
+
+@dataclass(frozen=True)
+class Question:
+    """`text` is what the first stack reads, `prefix` what a decoder of its own reads; both share one axis, in this
+    order.
+
+    `given` are the tokens of the user's text: the others (special tokens, a chat template, the answer itself) always
+    stay. `rows` are the positions whose logits the targets read; empty for a sequence classifier, which has one row a
+    text.
+    """
+
+    model: Model
+    text: Encoding
+    prefix: Encoding | None
+    given: tuple[bool, ...]
+    rows: tuple[int, ...]
+    targets: tuple[Target, ...]
+    note: str = ""  # what was decided for the user
+
+    def __len__(self) -> int:
+        return len(self.text) + (0 if self.prefix is None else len(self.prefix))
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Tensor]:
+        """Of one text."""
+        return self.model.batch([self.text], [] if self.prefix is None else [self.prefix]).inputs
+
+    @cached_property
+    def may(self) -> Bool[Tensor, " token"]:
+        """Tokens of the first stack that may be removed."""
+        return torch.tensor(self.given)
+
+    def logits(
+        self, inputs: Mapping[str, Tensor] | None = None, rows: Int[Tensor, "batch row"] | None = None
+    ) -> Float[Tensor, "batch row choice"]:
+        """The rows that the targets read, for the question's own text or for changed inputs."""
+        inputs = self.inputs if inputs is None else inputs
+        if not self.rows:
+            return self.model.hf(**inputs, **self._options).logits[:, None]
+        if rows is None:
+            rows = torch.tensor([self.rows], device=self.model.hf.device).expand(len(inputs["input_ids"]), -1)
+        if "logits_to_keep" not in inspect.signature(type(self.model.hf).forward).parameters:
+            return _rows(self.model.hf(**inputs, **self._options).logits, rows)
+        kept = rows.unique()  # of all the rows of the vocabulary only these are made
+        made = self.model.hf(**inputs, **self._options, logits_to_keep=kept).logits
+        return _rows(made, torch.searchsorted(kept, rows.contiguous()))
+
+    @property
+    def _options(self) -> dict[str, bool]:
+        return {"use_cache": False} if self.model.causal or self.model.is_encoder_decoder else {}
+
+    @contextmanager
+    def running(self, watch: Any = None) -> Iterator[None]:
+        """The model as it is asked: its own eager attention (seen by `watch`), experts one after the other."""
+        with watching(self.model.hf, watch or attend_all), plain_experts(self.model):
+            yield
+
+    @cached_property
+    def answers(self) -> Float64[Tensor, "target what"]:
+        """Of the whole text, each target's value and its log-probability."""
+        return self.without(torch.zeros(1, len(self.text), dtype=torch.bool), removal="block")[:, 0]
+
+    def without(
+        self, removed: Bool[Tensor, "variant token"], *, removal: str
+    ) -> Float64[Tensor, "target variant what"]:
+        """Each target's value (0) and log-probability (1) without some tokens; NaN where nothing is left to read.
+
+        Equal sets are asked once.
+        """
+        how = Removal.of(self.model, removal)
+        unique, place = removed.unique(dim=0, return_inverse=True)
+        left = len(self.text) - unique.sum(-1) * (how.how == "delete")
+        found = torch.full((len(self.targets), len(unique), 2), torch.nan, dtype=torch.float64)
+        for some in self._chunks(left):
+            inputs, rows = how(self, unique[some])
+            with torch.no_grad(), self.running():
+                z = self.logits(inputs, rows).double()
+            for at, target in enumerate(self.targets):
+                found[at, some, 0] = target.value(z).cpu()
+                found[at, some, 1] = target.log_probability(z).cpu()
+        return found[:, place]
+
+    def _chunks(self, left: Int[Tensor, " variant"]) -> Iterator[Int[Tensor, " some"]]:
+        """Variants that have tokens left, by how many these are, so many a pass as fit."""
+        order = left.argsort(stable=True)
+        readable = order[left[order] > 0]
+        logits = max(len(self.rows), 1) * int(self.model.hf.config.vocab_size)
+        size = max(min(CHUNK_TOKENS // len(self), CHUNK_LOGITS // logits), 1)
+        return iter(readable.split(size) if len(readable) else ())  # subtle: nothing splits into one empty part
+
+
+def _rows(logits: Float[Tensor, "batch token choice"], rows: Int[Tensor, "batch row"]) -> Tensor:
+    return logits.gather(1, rows[..., None].expand(-1, -1, logits.shape[-1]))
+
+
+@dataclass(frozen=True)
+class Removal:
+    """How tokens are taken out of a text.
+
+    `mask`: the mask token stands in their place. `delete`: the tokens after them move up. `block`: they stay where they
+    are and nobody attends to them.
+    """
+
+    how: str
+    token: int
+
+    @classmethod
+    def of(cls, model: Model, how: str) -> Removal:
+        if how not in REMOVALS:
+            raise InputError(f"A token is removed by {', '.join(REMOVALS)}, but {how!r} was asked for.")
+        if how != "mask":
+            pad = model.tokenizer.pad_token_id
+            return cls(how, pad if isinstance(pad, int) else 0)
+        if model.tokenizer.mask_token_id is None:
+            raise ModelError(
+                f"Removing tokens by 'mask' needs a mask token, but the tokenizer of {model.name} has none; choose "
+                "removal='delete' or 'block'."
+            )
+        return cls(how, int(model.tokenizer.mask_token_id))  # type: ignore[arg-type]
+
+    def __call__(
+        self, question: Question, removed: Bool[Tensor, "variant token"]
+    ) -> tuple[dict[str, Tensor], Int[Tensor, "variant row"] | None]:
+        """The inputs without those tokens, and where the rows that are read now stand."""
+        removed = removed.to(question.model.hf.device)
+        size = len(removed)
+        inputs = {name: tensor.expand(size, -1) for name, tensor in question.inputs.items()}
+        own = {name: rows for name, rows in inputs.items() if not name.startswith("decoder_")}
+        rows = torch.tensor([question.rows], device=removed.device).expand(size, -1) if question.rows else None
+        if self.how == "mask":
+            own["input_ids"] = own["input_ids"].masked_fill(removed, self.token)
+        elif self.how == "block":
+            own["attention_mask"] = own["attention_mask"].masked_fill(removed, 0)
+        else:
+            order = removed.int().argsort(dim=-1, stable=True)[:, : int((~removed).sum(-1).max())]
+            there = ~removed.gather(1, order)
+            fill = {"input_ids": self.token}
+            own = {name: torch.where(there, x.gather(1, order), fill.get(name, 0)) for name, x in own.items()}
+            if rows is not None and question.prefix is None:
+                rows = ((~removed).int().cumsum(-1) - 1).gather(1, rows)
+        return {**inputs, **own}, rows
+
+
+def default_removal(model: Model) -> str:
+    """The mask token where a model was taught it, else deletion."""
+    return "delete" if model.causal or model.is_encoder_decoder or model.tokenizer.mask_token_id is None else "mask"
+
+
+__all__ = ["REMOVALS", "Call", "Question", "Removal", "default_removal"]

@@ -1,0 +1,83 @@
+"""Targets: the numbers of a model that can be explained, all of one kind.
+
+A target reads some rows of the model's logits z and chooses one entry c of each (a label, a token); p = softmax(z):
+
+    logit                 Σ_r z_r,c
+    log-probability       Σ_r log p_r,c              of several tokens: their joint log-probability, nats
+    contrast              Σ_r z_r,c − z_r,y          "c rather than y", the same for logits and log-probabilities
+
+Each is a sum over logits with weights w that are constants, plus a constant:  Σ_r w_r · z_r + rest.  For a logit w is 1
+at c. For a log-probability w = 1_c − p, as  log p_c = z_c − Σ_k p_k z_k − H(p),  and the rest is −H(p). So what splits
+the logits exactly splits every target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headwise.errors import InputError
+
+OUTPUTS = ("logit", "log-probability")
+KINDS = ("label", "token-label", "masked-token", "next-token", "continuation", "answer", "translation")
+
+
+@dataclass(frozen=True)
+class Target:
+    """One number of a model. `rows` are places among the rows that a question reads, `chosen` what is read there."""
+
+    kind: str
+    of: str
+    name: str  # what is chosen, as people read it
+    rows: tuple[int, ...]
+    chosen: tuple[int, ...]
+    rather: tuple[int, ...] = ()  # of a contrast
+    rather_name: str = ""
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise InputError(f"A target is one of {', '.join(KINDS)}, but {self.kind!r} was asked for.")
+        if self.of not in OUTPUTS:
+            raise InputError(f"What is explained is one of {', '.join(OUTPUTS)}, but {self.of!r} was asked for.")
+        if self.rather and len(self.rather) != len(self.chosen):
+            raise InputError("A contrast is between two tokens or two labels, but one side has several tokens.")
+
+    def __str__(self) -> str:
+        rather = f" rather than {self.rather_name!r}" if self.rather else ""
+        return f"{self.kind} {self.name!r}{rather} ({self.of})"
+
+    def value(self, logits: Float[Tensor, "batch row choice"]) -> Float[Tensor, " batch"]:
+        """The number itself."""
+        rows = logits[:, list(self.rows)]
+        if self.of == "log-probability" and not self.rather:
+            rows = rows.log_softmax(-1)
+        total = _entries(rows, self.chosen).sum(-1)
+        return total - _entries(rows, self.rather).sum(-1) if self.rather else total
+
+    def log_probability(self, logits: Float[Tensor, "batch row choice"]) -> Float[Tensor, " batch"]:
+        """log p of what is chosen, the mean over its rows: of several tokens the geometric mean of a token, in nats."""
+        return _entries(logits[:, list(self.rows)].log_softmax(-1), self.chosen).mean(-1)
+
+    def weights(self, logits: Float[Tensor, "row choice"]) -> tuple[Float[Tensor, "some choice"], float]:
+        """(w of the rows that are read, rest): value = Σ w · z + rest, both constants."""
+        rows = logits.detach()[list(self.rows)]
+        w = _ones(rows, self.chosen)
+        if self.rather:
+            return w - _ones(rows, self.rather), 0.0
+        if self.of == "logit":
+            return w, 0.0
+        p = rows.double().softmax(-1)
+        return w - p.to(w), float(torch.special.entr(p).sum()) * -1
+
+
+def _entries(rows: Float[Tensor, "batch row choice"], chosen: tuple[int, ...]) -> Float[Tensor, "batch row"]:
+    at = torch.tensor(chosen, device=rows.device)
+    return rows.gather(-1, at[None, :, None].expand(len(rows), -1, 1))[..., 0]
+
+
+def _ones(rows: Float[Tensor, "row choice"], chosen: tuple[int, ...]) -> Float[Tensor, "row choice"]:
+    at = torch.tensor(chosen, device=rows.device)[:, None]
+    return torch.zeros_like(rows).scatter_(1, at, 1.0)

@@ -1,0 +1,150 @@
+"""Exact paths: they add up in every family, equal the frozen network as matrices, and leave the model as it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import headwise as hw
+from headwise.errors import InputError, ModelError
+from headwise.explanations import frozen as frozen_module
+from headwise.explanations import paths as paths_module
+from headwise.explanations.asking import Wish, ask
+from headwise.explanations.frozen import ATTENTIONS, GATES, Freezing, activations
+from headwise.explanations.paths import head_parts, paths
+from headwise.models.tiny import FAMILIES, tiny_tokenizer
+from references import frozen as twin
+
+TASK = {"encoder": "masked-lm", "decoder": "causal-lm", "encoder-decoder": "translation"}
+# Float64 from end to end; the others take a norm or rotations in float32 whatever the dtype (experts have no float64).
+THROUGHOUT = ("albert", "bert", "camembert", "distilbert", "electra", "ernie", "mpnet", "roberta", "gpt2", "bart",
+              "m2m100", "marian", "mbart", "mt5", "pegasus", "t5", "opt", "phi", "stablelm", "starcoder2")  # fmt: skip
+
+
+def question(model: hw.Model, **wish):
+    if model.is_encoder_decoder:
+        return ask(model, "The old dog and the cat.", "the sea", wish=Wish(**wish))
+    mask = model.tokenizer.mask_token
+    masked = "MaskedLM" in type(model.hf).__name__
+    return ask(model, f"The {mask} and the cat." if masked else "The old dog and the cat.", wish=Wish(**wish))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_parts_add_up_in_every_family(load, name: str) -> None:
+    asked = question(load(f"tiny:{name}", TASK[FAMILIES[name].kind]))
+    parts = paths(asked)
+    total = parts.tokens.sum(-1) + parts.bias + parts.rest
+    largest = max(1.0, float(parts.value.abs().max()))
+    torch.testing.assert_close(total, parts.value, rtol=0, atol=2e-5 * largest)
+    assert float(parts.error.max()) < 1e-5
+    heads = head_parts(asked)
+    direct = sum(float(x.sum()) for x in heads.direct) + sum(heads.feed_forward) + heads.embedding + heads.bias
+    assert direct + heads.rest == pytest.approx(heads.value, abs=2e-5 * largest)
+    assert max(float(x.abs().max()) for x in heads.total) > 0
+
+
+@pytest.mark.parametrize("name", THROUGHOUT)
+def test_parts_add_up_to_the_last_digit_in_float64(name: str) -> None:
+    parts = paths(question(hw.load(f"tiny:{name}", task=TASK[FAMILIES[name].kind], dtype="float64")))
+    assert float(parts.error.max()) < 1e-10
+
+
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("name", ["tiny:llama", "tiny:gemma2", "tiny:gpt-oss", "tiny:bert", "tiny:mt5"])
+def test_every_choice_adds_up(load, name: str, attention: str, gate: str) -> None:
+    asked = question(load(name, TASK[FAMILIES[name.removeprefix("tiny:")].kind]))
+    assert float(paths(asked, Freezing(attention, gate)).error.max()) < 1e-5
+
+
+def test_the_choices_are_different_explanations(load) -> None:
+    asked = question(load("tiny:llama", "causal-lm"))
+    found = [paths(asked, Freezing(a, g)).tokens for a in ATTENTIONS for g in GATES]
+    for i, one in enumerate(found):
+        for other in found[:i]:
+            assert float((one - other).abs().max()) > 1e-3
+
+
+@pytest.fixture(scope="module")
+def two_layers() -> hw.Model:
+    config = transformers.GPT2Config(
+        n_embd=12, n_layer=2, n_head=3, n_positions=20, vocab_size=len(tiny_tokenizer("bytes"))
+    )
+    torch.manual_seed(3)
+    hf = transformers.GPT2LMHeadModel(config).double()
+    for parameter in hf.parameters():
+        parameter.data.add_(torch.randn_like(parameter) * 0.3)
+    return hw.load((hf, tiny_tokenizer("bytes")))
+
+
+def test_equal_to_the_frozen_network_as_matrices(two_layers) -> None:
+    asked = question(two_layers)
+    own = {name.removeprefix("transformer."): p.detach().numpy() for name, p in two_layers.hf.named_parameters()}
+    weights = {**own, "wte": own["wte.weight"], "wpe": own["wpe.weight"], "lm_head": own["wte.weight"]}
+    r, c, x = twin.logits_map(weights, list(asked.text.ids), heads=3, layers=2)
+    n, size = len(asked.text), len(own["wte.weight"])
+    row = asked.rows[0] * size + asked.targets[0].chosen[0]
+    parts = paths(asked)
+    np.testing.assert_allclose((r[row] * x).reshape(n, -1).sum(-1), parts.tokens[0], rtol=1e-9, atol=1e-10)
+    assert float(parts.bias[0]) == pytest.approx(c[row], rel=1e-9)
+    assert (r @ x + c)[row] == pytest.approx(float(parts.value[0]), rel=1e-10)
+
+
+def test_a_contrast_is_the_difference_of_two_targets(two_layers) -> None:
+    a, b = 40, 41
+    both = [paths(question(two_layers, target=t)).tokens for t in (a, b)]
+    contrast = paths(question(two_layers, target=a, rather=b))
+    torch.testing.assert_close(contrast.tokens, both[0] - both[1])
+    assert float(contrast.rest) == 0
+
+
+def test_the_whole_is_the_sum_of_its_tokens(two_layers) -> None:
+    parts = paths(question(two_layers, target="the sea"))
+    torch.testing.assert_close(parts.tokens[0], parts.tokens[1:].sum(0))
+    torch.testing.assert_close(parts.value[0], parts.value[1:].sum(0))
+
+
+def test_of_a_token_no_later_token_has_a_part(two_layers) -> None:
+    asked = question(two_layers, target="the sea")
+    parts = paths(asked)
+    later = asked.rows[0] + 1
+    assert float(parts.tokens[1, later:].abs().max()) == 0  # the first token was said before they were read
+    assert float(parts.tokens[2, later:].abs().max()) > 0
+
+
+def test_through_one_layer_heads_are_all_there_is(two_layers) -> None:
+    """The last layer's heads have no indirect part but by their own block's feed-forward."""
+    heads = head_parts(question(two_layers))
+    shares = torch.stack(heads.keys).sum(-1)
+    torch.testing.assert_close(shares, torch.stack(heads.total))
+
+
+def test_the_model_is_as_before(load) -> None:
+    model = load("tiny:llama", "causal-lm")
+    before = [p.requires_grad for p in model.hf.parameters()]
+    hooks = sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.hf.modules())
+    head_parts(question(model))
+    assert [p.requires_grad for p in model.hf.parameters()] == before
+    assert sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.hf.modules()) == hooks
+
+
+def test_a_model_whose_parts_do_not_add_up_is_refused(load, monkeypatch) -> None:
+    model = load("tiny:gpt2", "causal-lm")
+    asked = question(model)
+    monkeypatch.setitem(frozen_module.RULES, "layer_norm", lambda _m, func, args, kwargs: func(*args, **kwargs))
+    with pytest.raises(ModelError, match=r"^Exact paths must add up .* choose another method"):
+        paths(asked)
+    assert paths_module.TOLERANCE[torch.float32] == 1e-5
+
+
+def test_activations_are_found_by_what_they_compute(load) -> None:
+    found = {type(m).__name__ for m in activations(load("tiny:gpt2", "causal-lm"))}
+    assert found == {"NewGELUActivation"}
+
+
+@pytest.mark.parametrize("choice", [{"attention": "warm"}, {"gate": "none"}])
+def test_unknown_choices_are_refused(choice) -> None:
+    with pytest.raises(InputError, match="was asked for"):
+        Freezing(**choice)
