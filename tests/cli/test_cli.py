@@ -231,7 +231,7 @@ def test_align_without_gold_is_the_study(headwise, parallel):
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--model", "tiny:gpt2"], "no encoder–decoder"),
+        (["--model", "tiny:gpt2"], "takes an encoder–decoder"),
         (["--model", "tiny:marian", "--gold", "{de}"], "a link must be written"),
         (["--model", "tiny:marian", "--beside", "x={gold}"], "pass --gold too"),
         (["--model", "tiny:marian", "--gold", "{gold}", "--base", "0"], "line 1: the source has 8 words"),

@@ -455,7 +455,7 @@ def test_settings_that_make_no_sense(settings: dict, said: str) -> None:
 
 
 def test_models_and_corpora_that_do_not_fit() -> None:
-    with pytest.raises(InputError, match="no encoder–decoder"):
+    with pytest.raises(InputError, match="takes an encoder–decoder"):
         Alignment().check(exact("llama"))
     plan = Plan({}, {}, open_corpus("sample"))
     with pytest.raises(InputError, match="headwise align"):

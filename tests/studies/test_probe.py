@@ -198,7 +198,7 @@ def test_settings_that_cannot_be_are_refused(settings: dict, told: str, load: Ca
 
 
 def test_encoder_decoders_are_refused(load: Callable[..., hw.Model]) -> None:
-    with pytest.raises(InputError, match="reads one text at a time"):
+    with pytest.raises(InputError, match="takes an encoder or a decoder"):
         Probe().check(load("tiny:bart"))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from headwise.papers import PAPERS, Claim, Found, Item, Job, Paper
-from headwise.reports.answers import Answer, Results, answers, summary
+from headwise.reports.answers import Card, Results, cards, summary
 from headwise.reports.plan import Agenda
 from headwise.results import Result
 from headwise.studies import STUDIES
@@ -25,13 +25,6 @@ from headwise.viewer.build import ascii_text as text
 from headwise.viewer.build import bundle, digest, script_json
 
 MOST_ROWS = 6000  # of a table in the page; the whole is in the folder of its result
-TITLES = {
-    "surface": "Where heads look", "norms": "What the weights carry", "nullspace": "What changes nothing",
-    "distances": "Which heads do the same", "importance": "What the loss depends on",
-    "mixing": "What hidden tokens are made of", "identity": "Can the word still be told",
-    "syntax": "Heads as parsers", "coref": "Heads as antecedent finders", "probe": "Parsing from all heads",
-    "faithfulness": "Which explanations hold",
-}  # fmt: skip
 VERDICTS = {"holds": "yes", "holds in part": "part", "does not hold": "no", "not comparable": "none"}
 
 
@@ -65,7 +58,7 @@ def page(results: Results, agenda: Agenda, examples: Sequence[Example] = (), *, 
             f"<title>{text(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n",
             *_head(facts, results, bool(examples)),
             "<main>\n",
-            *_answers(answers(results)),
+            *_answers(cards(results, agenda.left_out), results),
             *_claims(checked(results)),
             *(part for name, result in results.items() for part in _study(name, result)),
             *_examples(examples),
@@ -115,20 +108,25 @@ def _head(facts: Mapping[str, Any], results: Results, examples: bool) -> Iterabl
         f"{facts['documents']:,} texts, {facts['tokens']:,} tokens · the captured numbers are the model's own to "
         f"{facts['proof']:.1e}</p>\n"
     )
-    links = [("answers", "Answers"), ("claims", "Claims"), *((name, TITLES.get(name, name)) for name in results)]
+    links = [("answers", "Answers"), ("claims", "Claims"), *((name, STUDIES[name].heading()) for name in results)]
     links += [("examples", "Examples")] if examples else []
     yield "<nav aria-label='Sections'>"
     yield "".join(f'<a href="#{name}">{text(label)}</a>' for name, label in [*links, ("method", "Method")])
     yield '<button type="button" id="print">Print</button></nav>\n</header>\n'
 
 
-def _answers(found: Sequence[Answer]) -> Iterable[str]:
+def _answers(found: Sequence[Card], results: Results) -> Iterable[str]:
     yield '<section id="answers">\n<h2>In short</h2>\n<div class="cards">\n'
-    for answer in found:
-        yield f"<article><h3>{text(answer.question)}</h3><p class='short'>{text(answer.short)}</p><ul>"
-        yield "".join(f'<li>{text(line)} <a href="#{study}">{study}</a></li>' for line, study in answer.because)
+    for card in found:
+        yield f"<article><h3>{text(card.question)}</h3><p class='short'>{text(card.short)}</p><ul>"
+        yield "".join(f"<li>{text(line)} {_link(study, results)}</li>" for line, study in card.because)
         yield "</ul></article>\n"
     yield "</div>\n</section>\n"
+
+
+def _link(study: str, results: Results) -> str:
+    """To the study's section, or, where it was not run, to the reason."""
+    return f'<a href="#{study if study in results else "method"}">{study}</a>'
 
 
 def _claims(found: Sequence[Checked]) -> Iterable[str]:
@@ -148,10 +146,12 @@ def _claims(found: Sequence[Checked]) -> Iterable[str]:
 
 
 def _study(name: str, result: Result) -> Iterable[str]:
-    yield f'<section id="{name}">\n<h2>{text(TITLES.get(name, name))}</h2>\n<p class="asks">{text(_asks(name))}</p>\n'
+    study = STUDIES[name]
+    yield f'<section id="{name}">\n<h2>{text(study.heading())}</h2>\n<p class="asks">{text(_asks(name))}</p>\n'
     for figure in result.figures:
         spec = result.spec(figure)
         yield f'<figure class="chart" id="{name}-{figure}" data-spec="spec-{name}-{figure}"><p>{figure}</p></figure>\n'
+        yield f'<p class="caption"><code>{text(figure)}</code> {text(study.caption(figure))}</p>\n'
         yield f'<script type="application/json" id="spec-{name}-{figure}">{script_json(spec)}</script>\n'
     shown = result.table.head(MOST_ROWS)
     cut = f", of which the first {MOST_ROWS:,} are here" if len(result.table) > MOST_ROWS else ""

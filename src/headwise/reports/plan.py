@@ -1,9 +1,9 @@
 """Which studies a report runs, on how much, and why the others are left out.
 
-The corpus says what is labelled: a parse brings `syntax`, mentions bring `coref`, translations bring `alignment`, a
-label brings `faithfulness` and `adversary`; `probe`, which trains for long, is run where it is named. A study that does
-not apply to the model is left out with the reason it gives. A budget of minutes is shared out by what one forward pass
-costs here: how many texts are read, and of how many the hidden tokens are traced to their origins.
+Every study says what it needs of a corpus (a parse, mentions, translations, labels), whether it takes the model, and
+what it costs; one that asks to be named is run where it is. A study that does not apply is left out with the sentence
+it gives. A budget of minutes is shared out by what one forward pass costs here: half for the shared pass, a third for
+studies with passes of their own, the rest for learning; each study says how many texts its share is worth.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -22,23 +22,12 @@ from headwise.engine.plan import Plan
 from headwise.errors import InputError, ModelError
 from headwise.models.model import Model
 from headwise.studies import STUDIES
+from headwise.studies.needs import Means
 from headwise.text.corpus import CorpusSpec, Document
 
-UNLABELLED = ("surface", "norms", "nullspace", "distances", "importance", "mixing", "identity")
-LABELLED = {"conllu": ("syntax",), "conll": ("coref",), "pairs": ("alignment",)}
-OF_LABEL = ("faithfulness", "adversary")
-ALL = tuple(dict.fromkeys([*UNLABELLED, *(name for names in LABELLED.values() for name in names), *OF_LABEL]))
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "mixing": {"texts": 3},
-    "identity": {"folds": 5, "sentences": 1000},
-    "faithfulness": {"texts": 24},
-    "adversary": {"texts": 12},
-}
 TIMED = 6  # texts of which one pass is timed
-FEWEST = 4  # texts that a map can be learned from and tested on
 PASSES = 3.0  # what the shared pass with its studies costs, in forward passes (docs/benchmarks.md)
-TANGENT = 1.0  # the cost of one tangent of one token, in forward passes of the text
-ASKED = 250  # passes of one text by `faithfulness` or `adversary`, beside one for every token
+FEWEST = 8  # texts that are read whatever the budget
 
 
 @dataclass(frozen=True)
@@ -76,27 +65,20 @@ def agenda(
     max_tokens: int | None = None,
 ) -> Agenda:
     """What to run of a model and a corpus; `studies` are all that apply, unless they are named."""
-    wanted = list(studies) if studies else [*UNLABELLED, *_labelled(corpus)]
     first = list(islice(corpus.documents(), TIMED))
     if not first:
         raise InputError(f"A report needs at least one text, but {corpus.name} has none that can be read.")
-    plan = Plan({}, {}, corpus, truncate=truncate, max_tokens=max_tokens)
-    share = _shares(model, first, budget, plan, wanted) if budget is not None else Shares()
-    few = {"identity": {"folds": max(2, len(first) - 1)}} if len(first) < TIMED else {}
+    left_out = {} if studies else _left_out(corpus, first)
+    wanted = list(studies) if studies else [name for name in STUDIES if name not in left_out]
+    pass_ = None
+    if budget is not None:
+        pass_ = timed(model, first, Plan({}, {}, corpus, truncate=truncate, max_tokens=max_tokens), budget)
+    means = _means(wanted, first, budget, pass_)
     chosen: dict[str, Mapping[str, Any]] = {}
-    left_out: dict[str, str] = {}
     for name in wanted:
-        given = {
-            key: value
-            for source in (DEFAULTS, share.settings, few, settings or {})
-            for key, value in source.get(name, {}).items()
-        }
-        if name == "identity" and len(first) < FEWEST and not studies:
-            left_out[name] = f"maps are learned from {FEWEST} texts or more, and there are {len(first)}."
-            continue
-        study = STUDIES[name](**given)
+        given = {**STUDIES[name].for_report(means[name]), **(settings or {}).get(name, {})}
         try:
-            study.check(model)
+            STUDIES[name](**given).check(model)
         except (InputError, ModelError) as error:
             if studies:
                 raise
@@ -105,18 +87,35 @@ def agenda(
         chosen[name] = given
     if not chosen:
         raise InputError(f"A report needs at least one study that applies to {model.name}; none does.")
-    return Agenda(chosen, left_out, share.documents, share.note)
+    if budget is None or pass_ is None:
+        return Agenda(chosen, left_out, None)
+    documents = max(FEWEST, int(budget * 60 / 2 / (PASSES * pass_.once)))
+    return Agenda(chosen, left_out, documents, _note(budget, pass_, documents, chosen, settings or {}))
+
+
+def _left_out(corpus: CorpusSpec, first: Sequence[Document]) -> dict[str, str]:
+    """Studies that the corpus rules out, or that are only run where they are named; with the sentence why."""
+    found: dict[str, str] = {}
+    for name in STUDIES:
+        study = STUDIES[name]
+        if study.by_name:
+            found[name] = f"it is run where it is named (--studies …,{name})."
+        elif (lack := study.needs.lacks_corpus(name, corpus)) is not None:
+            found[name] = lack
+        elif len(first) < study.fewest:
+            found[name] = f"it takes {study.fewest} texts or more, and there are {len(first)}."
+    return found
 
 
 @dataclass(frozen=True)
-class Shares:
-    documents: int | None = None
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    note: str = ""
+class Pass:
+    """What one forward pass of a text takes here, in seconds, and the tokens of a text in the mean."""
+
+    once: float
+    tokens: float
 
 
-def _shares(model: Model, first: Sequence[Document], minutes: float, plan: Plan, wanted: Sequence[str]) -> Shares:
-    """Half of the budget for the shared pass, a third for studies with passes of their own, the rest for learning."""
+def timed(model: Model, first: Sequence[Document], plan: Plan, minutes: float) -> Pass:
     if not minutes > 0:
         raise InputError(f"A budget is a number of minutes above 0, but {minutes:g} was given.")
     items = list(readable(model, first, plan, Counter()))
@@ -127,26 +126,33 @@ def _shares(model: Model, first: Sequence[Document], minutes: float, plan: Plan,
         for item in items:
             model.hf(**model.batch([item.text], [item.target] if item.target else []).inputs)
     once = (time.perf_counter() - start) / len(items)
-    tokens = sum(item.length for item in items) / len(items)
-    documents = max(8, int(minutes * 60 / 2 / (PASSES * once)))
-    tangents = STUDIES["mixing"]().tangents  # pyright: ignore[reportAttributeAccessIssue]
-    asking = [name for name in ("mixing", *OF_LABEL) if name in wanted]
-    part = minutes * 60 / 3 / max(1, len(asking))
-    origins = max(1, int(part / (TANGENT * tangents * tokens * once)))
-    explained = max(1, int(part / ((ASKED + tokens) * once)))
-    learned = max(20, min(2000, int(20 * minutes * 60 / tokens)))
-    return Shares(
-        documents,
-        {
-            "mixing": {"texts": origins},
-            "identity": {"folds": 5, "sentences": learned},
-            **{name: {"texts": explained} for name in OF_LABEL},
-        },
-        f"Budget {minutes:g} min; a pass of one text took {1000 * once:.0f} ms, so at most {documents:,} texts are "
-        f"read, {origins:,} of them are traced to their origins, {learned:,} serve to learn maps, and the predictions "
-        f"of {explained:,} are explained where texts have labels.",
+    return Pass(once, sum(item.length for item in items) / len(items))
+
+
+def _means(
+    wanted: Sequence[str], first: Sequence[Document], minutes: float | None, pass_: Pass | None
+) -> dict[str, Means]:
+    """What each study can afford: those with passes of their own share a third; learning is by the whole budget."""
+    texts = len(first) if len(first) < TIMED else None
+    if minutes is None or pass_ is None:
+        return {name: Means(texts) for name in wanted}
+    asking = sum(STUDIES[name].cost == "passes" for name in wanted)
+    seconds = {"pass": minutes * 60 / 2, "passes": minutes * 60 / 3 / max(1, asking), "learning": minutes * 60}
+    return {name: Means(texts, seconds[STUDIES[name].cost], pass_.once, pass_.tokens) for name in wanted}
+
+
+def _note(
+    minutes: float, pass_: Pass, documents: int, chosen: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any]
+) -> str:
+    """How the budget was shared out: what it, and not the user, decided."""
+    decided = [
+        f"{name} {key} = {value:,}"
+        for name, given in chosen.items()
+        for key, value in given.items()
+        if isinstance(value, int) and key not in settings.get(name, {})
+    ]
+    rest = f"; {', '.join(decided)}" if decided else ""
+    return (
+        f"Budget {minutes:g} min; a pass of one text took {1000 * pass_.once:.0f} ms, so at most {documents:,} texts "
+        f"are read{rest}."
     )
-
-
-def _labelled(corpus: CorpusSpec) -> list[str]:
-    return [*LABELLED.get(corpus.kind, ()), *(OF_LABEL if corpus.label is not None else ())]

@@ -15,7 +15,7 @@ row, where that is above 0.4; else `broad` where the mean entropy is above 0.9 o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,8 +32,10 @@ from headwise.plots import plane as plane_plot
 from headwise.plots.theme import CATEGORIES, themed
 from headwise.stats import Sums
 from headwise.studies import STUDIES
+from headwise.studies.answers import DOING, NOISE, Answer
 from headwise.studies.study import Reading, Setting, State, Study, at, by_layer
 from headwise.studies.surface import Surface
+from headwise.studies.tables import counted, first_stack, heads, percent
 from headwise.types import Layer
 
 QUANTITIES = ("raw", "norm")
@@ -47,17 +49,32 @@ BEHAVIOURS = {
     "to_separator": "separator",
     "to_punctuation": "punctuation",
 }
+DOES = {
+    "previous token": "look at the previous token",
+    "next token": "look at the next token",
+    "current token": "look at the token itself",
+    "first token": "park on the first token",
+    "separator": "park on separators",
+    "punctuation": "look at periods and commas",
+    "broad": "look everywhere",
+}
+SAME = 0.05  # nats of Jensen–Shannon divergence below which two heads are called copies
 GREY = "#b0b0b0"
 MANY = [*CATEGORIES, "#882255", "#44AA99", "#999933", "#AA4499", "#661100"]  # Okabe and Ito, then Tol
 COLOURS = dict(zip([*BEHAVIOURS.values(), "broad"], CATEGORIES, strict=True)) | {"other": GREY}
 
 
-@STUDIES.add("distances", "Jensen-Shannon distances between all heads, their plane and clusters (Clark et al. fig6)")
+@STUDIES.add(
+    "distances", "Jensen-Shannon distances between all heads, their plane and clusters (Clark et al. fig6)", order=40
+)
 @dataclass(frozen=True)
 class AllDistances(Study):
     """`quantity`: raw weights, or norms with each row divided by its sum. `clusters`: how many; None finds out."""
 
-    name: ClassVar[str] = "distances"
+    title: ClassVar[str] = "Which heads do the same"
+    captions: ClassVar[Mapping[str, str]] = {
+        "fig6": "heads that attend alike are near each other; by layer, behaviour and cluster (Clark et al. 2019)",
+    }
     quantity: str = "raw"
     clusters: int | None = None
     seed: int = 0  # of the random starts of the plane
@@ -87,6 +104,29 @@ class AllDistances(Study):
         A row's first head is `a`: all about a head, its own facts and its distances to the others, is one filter away.
         """
         return pl.concat([_pairs(state, stack, self._heads(state, stack, setting)[0]) for stack in setting.stacks])
+
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
+        texts = counted(setting.tokens["documents"], "text")
+        table = first_stack(table)
+        each = table.unique("a", maintain_order=True).select("behaviour_a", name="a")
+        known = {kind: each.filter(pl.col("behaviour_a") == kind) for kind in DOES}
+        plain = sum(map(len, known.values()))
+        headline = (
+            f"{plain} of {len(each)} heads have a behaviour that can be named by position; {len(each) - plain} have "
+            f"none ({texts})."
+        )
+        for kind, group in known.items():
+            if len(group):
+                yield Answer(DOING, f"{len(group)} of {len(each)} {DOES[kind]}: {heads(group)}.", headline)
+        if not plain:
+            yield Answer(DOING, f"No head gives over {percent(CLEAR)} of its attention to one place.", headline)
+        pairs = table.filter(pl.col("a") < pl.col("b"))
+        copies = pairs.filter(pl.col("js") < SAME)
+        yield Answer(
+            NOISE,
+            f"{len(copies) or 'None'} of {len(pairs):,} pairs of heads attend nearly alike (below {SAME} nats of "
+            f"Jensen–Shannon divergence, {texts}); what they carry may differ.",
+        )
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         """fig6, of the first stack; fig6-decoder and fig6-cross of the others."""

@@ -10,7 +10,7 @@ Intervals are mean ± 1.96 standard errors over texts. A text counts for a metho
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -37,15 +37,21 @@ from headwise.plots import intervals
 from headwise.plots.theme import themed
 from headwise.stats import Moments
 from headwise.studies import STUDIES
+from headwise.studies.answers import BELIEVE, Answer, Vote
+from headwise.studies.needs import Cost, Means, Needs
 from headwise.studies.study import Reading, Setting, State, Study
+from headwise.studies.tables import counted
 
-CONTROL, TRUTH = "random", "leave-one-out"
+CONTROL, TRUTH, ATTENTION = "random", "leave-one-out", "raw-attention"
+PASSES = 250  # of one text, about, beside one for every token
 SIDES = ("comprehensiveness", "sufficiency")
 COLUMNS = {"aopc": SIDES, "gain": tuple(f"{side}_gain" for side in SIDES), "rank": ("kendall", "spearman")}
 Z = 1.96  # standard errors on either side of a mean
 
 
-@STUDIES.add("faithfulness", "which explanations of a prediction hold when the tokens they name are removed (AOPC, τ)")
+@STUDIES.add(
+    "faithfulness", "which explanations of a prediction hold when the tokens they name are removed (AOPC, τ)", order=110
+)
 @dataclass(frozen=True)
 class Faithfulness(Study):
     """`methods`: names of explanations or origins. `of`: what is explained, logit or log-probability of the prediction.
@@ -55,7 +61,13 @@ class Faithfulness(Study):
     are asked, as each costs some hundred passes; 0 for all. `seed` of `random` and of the tangents.
     """
 
-    name: ClassVar[str] = "faithfulness"
+    title: ClassVar[str] = "Which explanations hold"
+    needs: ClassVar[Needs] = Needs(corpus="label", task=("classification",))
+    cost: ClassVar[Cost] = "passes"
+    captions: ClassVar[Mapping[str, str]] = {
+        "aopc": "how far the prediction falls without the tokens that a method names, beyond random ones",
+        "curves": "probability lost as more of the named tokens are removed, or kept alone",
+    }
     methods: tuple[str, ...] = (
         "random", "raw-attention", "rollout", "globenc-rollout", "alti-rollout", "gradient-norm", "gradient-input",
         "gradient-input-norm", "integrated-gradients", "leave-one-out",
@@ -81,6 +93,7 @@ class Faithfulness(Study):
             raise InputError(f"A baseline is one of {', '.join(BASELINES)}, but {self.baseline!r} was asked for.")
 
     def check(self, model: Model) -> None:
+        super().check(model)
         head_of(model)
         Removal.of(model, self.removal)
 
@@ -151,6 +164,27 @@ class Faithfulness(Study):
             row |= {"completeness_error": float(_of(state, "error", name).mean[0])}
         return row
 
+    @classmethod
+    def for_report(cls, means: Means) -> Mapping[str, Any]:
+        return {"texts": 24 if means.seconds is None else means.passes(PASSES + means.tokens)}
+
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa: ARG002 - n is the table's own
+        gains = table.filter((pl.col("method") != CONTROL) & pl.col("comprehensiveness_gain").is_finite())
+        if gains.is_empty():
+            yield Answer(BELIEVE, "No text was long enough to remove tokens from.")
+            return
+        ranked = gains.sort("comprehensiveness_gain", descending=True).with_row_index("place")
+        best, attention = ranked.row(0, named=True), ranked.filter(method=ATTENTION)
+        shown = ranked.filter((pl.col("place") == 0) | (pl.col("method") == ATTENTION))
+        told = "; ".join(f"{row['method']} {_gain(row)}" for row in shown.iter_rows(named=True))
+        yield Answer(
+            BELIEVE,
+            f"How far the prediction falls without the tokens that an explanation names, beyond random ones: {told}, "
+            f"over {counted(best['texts'], 'text')} (95\u00a0% intervals); {best['method']} is the best of "
+            f"{len(gains)} here.",
+            vote=_vote(attention.row(0, named=True), best) if len(attention) else None,
+        )
+
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         """aopc: means with intervals; curves: the probability against the share of tokens removed or kept."""
         table = self.table(state, setting)
@@ -208,6 +242,20 @@ class Faithfulness(Study):
             "Left, the named tokens are removed: high lines name what the model needs. Right, all others are",
             "removed: low lines name what is enough for it. Grey is random.",
         )
+
+
+def _gain(row: Mapping[str, Any]) -> str:
+    low, high = (row[f"comprehensiveness_gain_{end}"] for end in ("low", "high"))
+    return f"{row['comprehensiveness_gain']:+.3f} ({low:+.3f} to {high:+.3f})"
+
+
+def _vote(attention: Mapping[str, Any], best: Mapping[str, Any]) -> Vote:
+    """By the intervals: attention must beat random tokens, and not be beaten by another method beyond doubt."""
+    if not attention["comprehensiveness_gain_low"] > 0:
+        return Vote("matters", "no", "the tokens that attention names are not shown to matter more than random ones")
+    if best["comprehensiveness_gain_low"] > attention["comprehensiveness_gain_high"]:
+        return Vote("matters", "with care", f"{best['method']} names tokens that matter more")
+    return Vote("matters", "yes", "the prediction falls without the tokens that attention names")
 
 
 def short(model: str) -> str:

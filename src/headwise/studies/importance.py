@@ -14,7 +14,7 @@ In the last layer of a masked LM only the rows of masked tokens reach the loss; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -34,13 +34,17 @@ from headwise.plots.theme import themed
 from headwise.stats import Sums
 from headwise.stats.reservoir import hashed
 from headwise.studies import STUDIES
+from headwise.studies.answers import NOISE, Answer
+from headwise.studies.needs import Needs
 from headwise.studies.study import Reading, Setting, State, Study, at, by_layer, head_rows, masked_pairs
+from headwise.studies.tables import counted
 from headwise.text.categories import CATEGORIES
 from headwise.types import Encoding, Layer
 
 MASKED = 0.15
 POSITIONS = 1 << 24  # more than any text has
 UNIT = "mean |∂loss/∂α| (nats)"
+NAMES = {"first": "the first token", "separator": "separators", "punctuation": "punctuation", "other": "other tokens"}
 LABELS = {
     "to_first": "[CLS] / first",
     "to_separator": "[SEP]",
@@ -49,12 +53,16 @@ LABELS = {
 }
 
 
-@STUDIES.add("importance", "mean |∂loss/∂α| by kind of key, for language models (Clark et al. fig3)")
+@STUDIES.add("importance", "mean |∂loss/∂α| by kind of key, for language models (Clark et al. fig3)", order=50)
 @dataclass(frozen=True)
 class Importance(Study):
     """Nothing to choose."""
 
-    name: ClassVar[str] = "importance"
+    title: ClassVar[str] = "What the loss depends on"
+    needs: ClassVar[Needs] = Needs(("encoder", "decoder"), task=("masked-lm", "causal-lm"))
+    captions: ClassVar[Mapping[str, str]] = {
+        "fig3": "how much the loss hangs on attention to each kind of token, head by head (Clark et al. 2019)",
+    }
     gradient: ClassVar[bool] = True
 
     def check(self, model: Model) -> None:
@@ -83,6 +91,17 @@ class Importance(Study):
             columns = {f"to_{kind}": [sums.mean[:, at] for sums in layers] for at, kind in enumerate(CATEGORIES)}
             tables.append(head_rows(columns, stack=stack))
         return pl.concat(tables)
+
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
+        means = {kind: table[f"to_{kind}"].drop_nans().mean() for kind in CATEGORIES}
+        found = sorted((float(mean), NAMES[kind]) for kind, mean in means.items() if mean is not None)  # type: ignore[arg-type]
+        if len(found) > 1:
+            (least, few), (most, many) = found[0], found[-1]
+            yield Answer(
+                NOISE,
+                f"The loss hangs least on weights to {few} (mean |∂loss/∂α| {least:.2g} nats) and most on those to "
+                f"{many} ({most:.2g}), over {counted(setting.tokens['documents'], 'text')}.",
+            )
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         table = self.table(state, setting)

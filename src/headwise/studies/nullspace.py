@@ -35,8 +35,10 @@ from headwise.plots.lines import band, line_by
 from headwise.plots.theme import themed
 from headwise.stats import Groups, Moments, Reservoir, Sums, merge, ravel
 from headwise.studies import STUDIES
+from headwise.studies.answers import BELIEVE, NOISE, Answer, Vote, graded
 from headwise.studies.received import ROWS, key_kinds, over_blocks, received, row_weights, to_categories
 from headwise.studies.study import Reading, Setting, State, Study, at, by_layer, each_stack, masked_pairs
+from headwise.studies.tables import counted, first_stack, percent
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
 
@@ -44,15 +46,28 @@ QUANTITIES = ("raw", "effective")
 LABELS = {"first": "[CLS] / first", "separator": "[SEP]", "punctuation": ". and ,"}
 FROM_TO = {"separator": "[SEP] → [SEP]", "other": "other → [SEP]"}
 SEPARATOR = CATEGORIES.index("separator")
+ALIKE, PARTLY = 0.9, 0.5  # Pearson's r of raw and effective from which they say the same, or some of it
+HALF = 0.5  # of the squared weights
+FEW = 10  # numbers below it are told with one decimal
 LAYERS, HEADS = 2**10, 2**10  # more than any model has: room for the ids of samples
 
 
-@STUDIES.add("nullspace", "rank, identifiability and the part of attention that changes nothing (Brunner et al. 2020)")
+@STUDIES.add(
+    "nullspace", "rank, identifiability and the part of attention that changes nothing (Brunner et al. 2020)", order=30
+)
 @dataclass(frozen=True)
 class NullSpace(Study):
     """`bucket`: tokens a bucket of lengths, of which there are `buckets`; `points`: texts × heads kept for fig1a."""
 
-    name: ClassVar[str] = "nullspace"
+    title: ClassVar[str] = "What changes nothing"
+    captions: ClassVar[Mapping[str, str]] = {
+        "rank": "rank, free directions and the share of rows whose weights are unique, by length",
+        "fig1a": "how alike raw and effective attention are, by length (Brunner et al. 2020)",
+        "fig1b": "raw attention to special tokens and punctuation, head by head",
+        "fig1c": "effective attention to the same: a peak that is gone here changes nothing",
+        "fig5": "attention to separators, raw and effective, from separators and from all other tokens",
+        "mass": "the share of each head's squared weights that changes nothing",
+    }
     bucket: int = 8
     buckets: int = 128
     points: int = 3000
@@ -122,6 +137,19 @@ class NullSpace(Study):
         schema = {"paper": pl.String, "stack": pl.String, "layer": pl.Int64, "head": pl.Int64, "name": pl.String,
                   "category": pl.String, "length": pl.Float64, "what": pl.String, "value": pl.Float64}  # fmt: skip
         return pl.DataFrame(rows, schema=schema, orient="row").filter(pl.col("value").is_finite())
+
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
+        table, size = first_stack(table), next(iter(setting.stacks.values()))[2]
+        yield from _believed(table, size, setting)
+        share = table.filter((pl.col("what") == "null_share") & pl.col("head").is_not_null()).sort("value")
+        if len(share):
+            half = share.filter(pl.col("value") > HALF)
+            most = share.row(-1, named=True)
+            headline = (
+                f"In {len(half)} of {len(share)} heads over half of the squared weights change nothing "
+                f"({counted(setting.tokens['documents'], 'text')})."
+            )
+            yield Answer(NOISE, f"The most is {percent(most['value'])}, in {most['name']}.", headline)
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         table = self.table(state, setting)
@@ -193,6 +221,11 @@ def _facts(state: State, stack: str) -> Iterator[Fact]:
     for layer, sums in enumerate(by_layer(state, "unique", stack)):
         share = Sums(sums.total.sum(-1), sums.weight.sum(-1)).mean
         yield from _per_head("rank", stack, layer, None, {"identifiable_rows": share})
+    for layer, (keys, ranks) in enumerate(
+        zip(*(by_layer(state, name, stack) for name in ("keys", "rank")), strict=True)
+    ):
+        free = pooled_lengths(keys).mean - pooled_lengths(ranks).mean
+        yield from _per_head("rank", stack, layer, None, {"null_dim": free})
     maps = {quantity: by_layer(state, f"{quantity}/to", stack) for quantity in QUANTITIES}
     for layer, (raw, effective) in enumerate(zip(*maps.values(), strict=True)):
         means = {"raw": raw.mean, "effective": effective.mean}
@@ -249,6 +282,48 @@ def pooled_lengths(moments: Moments) -> Moments:
 
 def _part(moments: Moments, where: Any) -> Moments:
     return Moments.from_state({name: value[where] for name, value in moments.to_state().items()})
+
+
+# --- answers ---
+
+MEANING = {
+    "yes": "the raw weights are nearly what reaches a head's output",
+    "with care": "a good part of the raw weights changes nothing in a head's output",
+    "no": "most of what the raw weights show changes nothing in a head's output",
+}
+
+
+def _believed(table: pl.DataFrame, size: int, setting: Setting) -> Iterator[Answer]:
+    """How free the weights are at these lengths, and what that does to them; every row and every head counts once."""
+    texts, length = setting.tokens["documents"], setting.tokens["tokens"] / setting.tokens["documents"]
+    each = table.filter(pl.col("head").is_not_null())
+    free, unique, agreed = (
+        each.filter(pl.col("what") == what)["value"].drop_nans()
+        for what in ("null_dim", "identifiable_rows", "pearson")
+    )
+    if len(free):
+        yield Answer(
+            BELIEVE,
+            f"A head passes on {size} numbers a token, and the {counted(texts, 'text')} have {length:.0f} tokens on "
+            f"average: a row of weights can be moved in {_few(free.mean())} directions, in the mean over rows, and the "
+            f"head's output stays the same; {percent(float(unique.mean()))} of the rows are unique.",  # type: ignore[arg-type]
+        )
+    if not len(agreed):
+        yield Answer(BELIEVE, "These texts are too short to tell raw and effective attention apart.")
+        return
+    r, sd = float(agreed.mean()), agreed.std()  # type: ignore[arg-type]
+    verdict = graded(r, care=PARTLY, yes=ALIKE)
+    spread = f" ± {sd:.2f}" if len(agreed) > 1 else ""
+    yield Answer(
+        BELIEVE,
+        f"Raw weights and effective weights, the part of them that the output depends on, correlate with r = {r:.2f}"
+        f"{spread} over {counted(len(agreed), 'head')} (mean ± standard deviation).",
+        vote=Vote("unique", verdict, MEANING[verdict]),
+    )
+
+
+def _few(number: Any) -> str:
+    return f"{number:.1f}" if number < FEW else f"{number:.0f}"
 
 
 # --- figures ---

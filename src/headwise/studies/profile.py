@@ -39,12 +39,16 @@ SHOWN = {
 }  # fmt: skip
 
 
-@STUDIES.add("profile", "what each head does in every text, kept apart for intervals; what `headwise compare` reads")
+@STUDIES.add(
+    "profile", "what each head does in every text, kept apart for intervals; what `headwise compare` reads", order=140
+)
 @dataclass(frozen=True)
 class Profile(Study):
     """`quantity`: the map to look at; the entropy is always that of the weights."""
 
-    name: ClassVar[str] = "profile"
+    title: ClassVar[str] = "What each head does, text by text"
+    by_name: ClassVar[bool] = True  # `surface` says the same in a report
+    captions: ClassVar[Mapping[str, str]] = {"profile": "what each head does in the mean over texts, head by head"}
     quantity: str = "raw"
 
     def __post_init__(self):

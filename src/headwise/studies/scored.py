@@ -13,7 +13,9 @@ from torch import Tensor
 from headwise.stats import Pieces, Sums
 from headwise.studies.hits import best_cell, from_bytes
 from headwise.studies.study import State, by_layer
+from headwise.studies.tables import first_stack
 
+ENOUGH, NAMED = 50, 4  # examples of a label for it to be spoken of; labels that are
 COLUMNS = ("chosen_accuracy", "accuracy", "low", "high", "chosen_count", "count")
 
 
@@ -64,6 +66,17 @@ def scored_rows(
         },
         schema_overrides={"layer": pl.Int64, "head": pl.Int64},
     ).cast({"chosen_count": pl.Int64, "count": pl.Int64})
+
+
+def best_heads(table: pl.DataFrame, what: str) -> str:
+    """The heads that score best, each with its label and of how many examples, in a sentence."""
+    best = first_stack(table).filter(pl.col("best") & (pl.col("quantity") == "raw") & (pl.col("count") >= ENOUGH))
+    top = best.filter(~pl.col(what).str.starts_with("all")).sort("accuracy", descending=True).head(NAMED)
+    named = ", ".join(
+        f"{row[what]} {row['name']} ({row['accuracy']:.0%} of {row['count']:,})" for row in top.iter_rows(named=True)
+    )
+    told = named or f"none with {ENOUGH} examples"
+    return f"Best heads, chosen on one part of the texts and scored on the other: {told}."
 
 
 def _best(chosen: Float[Tensor, "layer label way head"], compete: bool) -> Bool[np.ndarray, "layer label way head"]:

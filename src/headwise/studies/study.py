@@ -10,6 +10,9 @@ figures are drawn from the state alone, without the model.
     conclude         once, after everything was added up: learning, resampling
 
 A study defines those that it needs; the engine makes only the passes that some study needs.
+
+It also says what it is, so that lists, reports and the documentation need not know it: its title in plain words, what
+it needs of model and corpus, what it costs and its settings in a report, captions of its figures, and its answers.
 """
 
 from __future__ import annotations
@@ -26,8 +29,11 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from headwise import stats
+from headwise.errors import InputError
 from headwise.models.model import Model
 from headwise.stats import Statistic
+from headwise.studies.answers import Answer
+from headwise.studies.needs import Cost, Means, Needs
 from headwise.text.categories import categories
 from headwise.types import Batch, Encoding, Layer
 
@@ -104,11 +110,23 @@ class Setting:
     tokens: Mapping[str, int]  # documents, tokens
 
 
+def asked_of(setting: Setting, texts: int) -> int:
+    """How many texts were asked, where a study asks the first `texts` (0: all) of those that were read."""
+    read = setting.tokens["documents"]
+    return min(texts, read) if texts else read
+
+
 @dataclass(frozen=True)
 class Study(ABC):
     """A question. Subclasses are frozen dataclasses whose fields are the settings a user may choose."""
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # given by its registration
+    title: ClassVar[str] = ""  # a heading in plain words; empty: the name
+    needs: ClassVar[Needs] = Needs()
+    cost: ClassVar[Cost] = "pass"  # shares the one pass, has passes of its own, or learns for long
+    by_name: ClassVar[bool] = False  # True: in a report only where it is named
+    fewest: ClassVar[int] = 1  # texts that it takes to say anything
+    captions: ClassVar[Mapping[str, str]] = {}  # by figure: what is to be seen, in a line
     gradient: ClassVar[bool] = False  # True: `observe` also gets ∂loss/∂α, as layer.memo["gradient"]
 
     def observe(self, layer: Layer, reading: Reading) -> State:  # noqa: ARG002
@@ -130,8 +148,19 @@ class Study(ABC):
         """
         return state
 
-    def check(self, model: Model) -> None:  # noqa: B027 - most studies take any model
+    def check(self, model: Model) -> None:
         """Raise, with the reason, where the study does not apply to the model."""
+        if (lack := self.needs.lacks_model(self.name, model)) is not None:
+            raise InputError(lack)
+
+    @classmethod
+    def for_report(cls, means: Means) -> Mapping[str, Any]:  # noqa: ARG003 - most studies cost the shared pass alone
+        """The settings that a report chooses, given what it can afford."""
+        return {}
+
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterable[Answer]:  # noqa: ARG002
+        """What the table comes to, in plain words."""
+        return ()
 
     def of_model(self, model: Model) -> State:  # noqa: ARG002 - most studies need only what was observed
         """What the weights alone tell, added once to the sum of all shards."""
@@ -147,6 +176,21 @@ class Study(ABC):
 
     def settings(self) -> dict[str, Any]:
         return asdict(self)
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Study:
+        """The study of settings as a manifest has them, where tuples are lists."""
+        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()})
+
+    @classmethod
+    def heading(cls) -> str:
+        return cls.title or cls.name
+
+    @classmethod
+    def caption(cls, figure: str) -> str:
+        """Of a figure, whose name may go on with a stack or a quantity: fig2-decoder, heads-raw."""
+        known = [name for name in cls.captions if figure == name or figure.startswith(f"{name}-")]
+        return cls.captions[max(known, key=len)] if known else ""
 
     def has(self, hook: str) -> bool:
         """Whether the study defines one of the engine's calls for itself."""

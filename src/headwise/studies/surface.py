@@ -7,7 +7,7 @@ weights, whatever the quantity. `first` is [CLS], or for a causal model the sink
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,22 +21,33 @@ from headwise.plots import scatter
 from headwise.plots.theme import themed
 from headwise.stats import Sums
 from headwise.studies import STUDIES
+from headwise.studies.answers import DOING, NOISE, Answer
 from headwise.studies.study import Reading, Setting, State, Study, at, by_layer, each_stack, head_rows
+from headwise.studies.tables import counted, first_stack, heads, percent
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
 
 OFFSETS = {"previous": -1, "current": 0, "next": 1}
 FIRST, SEPARATOR, OTHER = (CATEGORIES.index(name) for name in ("first", "separator", "other"))
 COLUMNS = (*CATEGORIES, *OFFSETS, "entropy", "uniform")  # numbers of a row
+PARKED = 0.5  # the share of a head's weight on one special kind from which it is called parked
 ROWS = ("all", "first", "separator", "other", *OFFSETS)  # which rows they are averaged over
 
 
-@STUDIES.add("surface", "neighbours, special tokens, punctuation and entropy of every head (Clark et al. fig2, fig4)")
+@STUDIES.add(
+    "surface", "neighbours, special tokens, punctuation and entropy of every head (Clark et al. fig2, fig4)", order=10
+)
 @dataclass(frozen=True)
 class Surface(Study):
     """`quantities`: the maps to look at."""
 
-    name: ClassVar[str] = "surface"
+    title: ClassVar[str] = "Where heads look"
+    captions: ClassVar[Mapping[str, str]] = {
+        "fig2": "attention to special tokens and punctuation, head by head (Clark et al. 2019)",
+        "fig2-bottom": "attention to separators, from separators and from all other tokens",
+        "rel-pos": "attention to the previous, the same and the next token",
+        "fig4": "entropy of the weights, against uniform attention",
+    }
     quantities: tuple[str, ...] = ("raw", "effective", "norm")
 
     def observe(self, layer: Layer, reading: Reading) -> State:
@@ -62,6 +73,24 @@ class Surface(Study):
         ]
         return pl.concat(tables, how="diagonal")
 
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
+        if "raw" not in self.quantities:
+            return
+        rows = first_stack(table).filter(quantity="raw")
+        sharp, broad = (rows.sort("entropy").row(at, named=True) for at in (0, -1))
+        texts = counted(setting.tokens["documents"], "text")
+        yield Answer(
+            DOING,
+            f"The sharpest head is {sharp['name']} (entropy {sharp['entropy']:.2f} nats), the broadest {broad['name']} "
+            f"({broad['entropy']:.2f}), in the mean over {texts}.",
+        )
+        parked = rows.filter(pl.max_horizontal("to_first", "to_separator") > PARKED)
+        yield Answer(
+            NOISE,
+            f"Heads with over {percent(PARKED)} of their weight on the first token or on separators: {len(parked)} of "
+            f"{len(rows)}{_named(parked)}.",
+        )
+
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         """fig2, fig2-bottom, rel-pos and fig4; those of stacks after the first end in the stack's name."""
         whole = self.table(state, setting)
@@ -75,6 +104,10 @@ class Surface(Study):
             uniform = [_of(sums, "uniform", "all").mean() for sums in by_layer(state, self.quantities[0], stack)]
             charts["fig4"] = _fig4(table, where, float(torch.stack(uniform).mean()))
         return charts
+
+
+def _named(parked: pl.DataFrame) -> str:
+    return f": {heads(parked)}" if len(parked) else ""
 
 
 def _one_hot(categories: Tensor, dtype: torch.dtype) -> Float[Tensor, "batch key category"]:

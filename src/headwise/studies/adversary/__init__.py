@@ -15,7 +15,7 @@ errors over texts (of the exact form: over rows).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -43,15 +43,21 @@ from headwise.models.model import Model
 from headwise.stats import Moments
 from headwise.stats.reservoir import hashed
 from headwise.studies import STUDIES
+from headwise.studies.adversary.answers import answers
 from headwise.studies.adversary.facts import facts
 from headwise.studies.adversary.figures import drawn
+from headwise.studies.answers import Answer
+from headwise.studies.needs import Cost, Means, Needs
 from headwise.studies.study import Reading, Setting, State, Study, at
 from headwise.types import Batch, Layer
 
+PASSES = 250  # of one text, about, beside one for every token
 METHODS = ("gradient-input", "leave-one-out", "random")
 
 
-@STUDIES.add("adversary", "could another attention give the same answer: per instance, exactly; attention against τ")
+@STUDIES.add(
+    "adversary", "could another attention give the same answer: per instance, exactly; attention against τ", order=120
+)
 @dataclass(frozen=True)
 class Adversary(Study):
     """`epsilon`: most that a prediction may change (total variation distance). `steps`, `rate`: of the search.
@@ -61,7 +67,13 @@ class Adversary(Study):
     documents from the first on are asked, as each costs some hundred passes; 0 for all.
     """
 
-    name: ClassVar[str] = "adversary"
+    title: ClassVar[str] = "Could other weights have given the same answer"
+    needs: ClassVar[Needs] = Needs(corpus="label", task=("classification", "token-classification"))
+    cost: ClassVar[Cost] = "passes"
+    captions: ClassVar[Mapping[str, str]] = {
+        "divergence": "how far attention can be moved while the answer stays, head by head",
+        "importance": "whether attention ranks tokens as gradients and removal do",
+    }
     epsilon: float = 0.05
     steps: int = 60
     rate: float = 0.3
@@ -85,6 +97,7 @@ class Adversary(Study):
         return Search(epsilon=self.epsilon, steps=self.steps, rate=self.rate, seed=self.seed)
 
     def check(self, model: Model) -> None:
+        super().check(model)
         check_predicts(model)
         Removal.of(model, self.removal)
 
@@ -175,6 +188,13 @@ class Adversary(Study):
     def table(self, state: State, setting: Setting) -> pl.DataFrame:
         """One row a fact: which form, where, which number (`what`), its value and interval, and of how many."""
         return facts(state, setting)
+
+    @classmethod
+    def for_report(cls, means: Means) -> Mapping[str, Any]:
+        return {"texts": 12 if means.seconds is None else means.passes(PASSES + means.tokens)}
+
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa: ARG002 - n is the table's own
+        return answers(table)
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         return drawn(self.table(state, setting), setting, epsilon=self.epsilon)

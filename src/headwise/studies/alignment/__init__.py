@@ -27,6 +27,7 @@ from headwise.stats import Pieces, Sums
 from headwise.studies import STUDIES
 from headwise.studies.alignment import figures as drawn
 from headwise.studies.alignment import gradients
+from headwise.studies.alignment.answers import aligned
 from headwise.studies.alignment.extract import EXTRACTIONS, backwards, forwards, only
 from headwise.studies.alignment.maps import (
     OF_HEADS,
@@ -50,7 +51,9 @@ from headwise.studies.alignment.scores import (
     to_bits,
 )
 from headwise.studies.alignment.sides import POSITIONS, Sides, sides
+from headwise.studies.answers import DOING, Answer
 from headwise.studies.hits import check_division, from_bytes, to_bytes
+from headwise.studies.needs import Needs
 from headwise.studies.study import Reading, Setting, State, Study
 from headwise.text.alignments import Pair, read_links
 from headwise.types import Layer
@@ -70,7 +73,9 @@ class Source(NamedTuple):
         return f"{what} {self.extraction}/{self.position}@{self.stack}.{self.layer}"
 
 
-@STUDIES.add("alignment", "which words a translation model aligns, by weights, norms and more, with AER where gold is")
+@STUDIES.add(
+    "alignment", "which words a translation model aligns, by weights, norms and more, with AER where gold is", order=130
+)
 @dataclass(frozen=True)
 class Alignment(Study):
     """`rule` soft or union (see maps.py); `threshold` is the share of a row that links, for that extraction.
@@ -80,7 +85,14 @@ class Alignment(Study):
     `choose_first`: the pairs that the best layer is chosen on. `examples`: pairs whose maps are kept to be drawn.
     """
 
-    name: ClassVar[str] = "alignment"
+    title: ClassVar[str] = "Which words are translated into which"
+    needs: ClassVar[Needs] = Needs(("encoder–decoder",), "pairs")
+    captions: ClassVar[Mapping[str, str]] = {
+        "fig7": "alignment error by layer and map (Kobayashi et al. 2020)",
+        "fig8": "the maps of single pairs, weights beside norms",
+        "fig13-17": "the maps of one pair in every layer",
+        "table3": "alignment error of the best layer of each map, against other aligners",
+    }
     quantities: tuple[str, ...] = ("raw", "effective", "norm", "norm-sum", "alti")
     positions: tuple[str, ...] = POSITIONS
     extractions: tuple[str, ...] = ("argmax",)
@@ -98,6 +110,7 @@ class Alignment(Study):
     seed: int = 0
 
     def check(self, model: Model) -> None:
+        super().check(model)
         check_division(self.choose, self.choose_first, self.resamples)
         for name, chosen, known in (
             ("quantities", self.quantities, QUANTITIES),
@@ -116,11 +129,6 @@ class Alignment(Study):
             raise InputError("rule=union goes with argmax and threshold; got mutual. Take it with rule=soft.")
         if not any(OF_HEADS.get(quantity, "itself") for quantity in self.quantities) and not self.heads:
             raise InputError("norm is a quantity of single heads, but heads=false; add norm-sum, or keep the heads.")
-        if not model.is_encoder_decoder:
-            raise InputError(
-                f"Word alignment needs a model that reads a source and writes a target, but {model.name} is no "
-                "encoder–decoder; pass a translation model (Marian, M2M100, mBART, T5)."
-            )
         if self.gradients:
             gradients.check(model)
         for beside in self.beside:
@@ -314,6 +322,9 @@ class Alignment(Study):
         lowest = pl.int_range(pl.len()).over(group) == pl.col("chosen_aer").arg_min().over(group)
         scored = pl.col("chosen_aer").is_not_null() & pl.col("layer").is_not_null()
         return table.with_columns(best=lowest.fill_null(value=False) & scored)
+
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
+        yield Answer(DOING, aligned(table, setting.tokens["documents"]))
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         """fig7 and table3 where there are gold links; fig8 (the best layer) and fig13-17 (every layer) of examples."""

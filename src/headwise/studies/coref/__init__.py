@@ -32,6 +32,7 @@ from headwise.plots.relations import best_of_each
 from headwise.plots.theme import themed
 from headwise.stats import Pieces, Sums, merge
 from headwise.studies import STUDIES
+from headwise.studies.answers import DOING, Answer
 from headwise.studies.coref.mentions import READINGS, Asked, Passage, asked, noted, passage, unreached
 from headwise.studies.hits import (
     Questions,
@@ -43,7 +44,8 @@ from headwise.studies.hits import (
     to_bits,
     to_bytes,
 )
-from headwise.studies.scored import scored_rows
+from headwise.studies.needs import Needs
+from headwise.studies.scored import best_heads, scored_rows
 from headwise.studies.study import Reading, Setting, State, Study, at, plus
 from headwise.text.coref import TYPES, CorefDocument
 from headwise.text.sieves import RULES
@@ -54,7 +56,7 @@ ALL = "all"
 WINDOWS = 8  # run together
 
 
-@STUDIES.add("coref", "every head as a finder of antecedents, against rules (Clark et al. table2)")
+@STUDIES.add("coref", "every head as a finder of antecedents, against rules (Clark et al. table2)", order=90)
 @dataclass(frozen=True)
 class Coref(Study):
     """`windows` reads whole documents in windows of `window_tokens` that share `overlap` tokens (use --truncate too).
@@ -62,7 +64,11 @@ class Coref(Study):
     The other settings are those of the study syntax, with documents for sentences.
     """
 
-    name: ClassVar[str] = "coref"
+    title: ClassVar[str] = "Heads as finders of antecedents"
+    needs: ClassVar[Needs] = Needs(("encoder", "decoder"), "mentions")
+    captions: ClassVar[Mapping[str, str]] = {
+        "table2": "the best head at finding antecedents, against rules (Clark et al. 2019)",
+    }
     quantities: tuple[str, ...] = ("raw", "effective", "norm")
     windows: bool = False
     window_tokens: int = 128
@@ -78,6 +84,7 @@ class Coref(Study):
         return super().has(hook) and hook != ("observe" if self.windows else "ask")
 
     def check(self, model: Model) -> None:
+        super().check(model)
         check_division(self.choose, self.choose_first, self.resamples)
         if not 0 <= self.overlap < self.window_tokens:
             raise InputError(
@@ -88,11 +95,6 @@ class Coref(Study):
             raise InputError(
                 f"A window must fit {model.name}, which reads {model.limit} tokens; got "
                 f"window_tokens={self.window_tokens}. Choose fewer."
-            )
-        if model.is_encoder_decoder:
-            raise InputError(
-                f"The study coref reads one document at a time, but {model.name} reads a source and a target; "
-                "load its encoder alone, or another model."
             )
 
     def observe(self, layer: Layer, reading: Reading) -> State:
@@ -204,6 +206,9 @@ class Coref(Study):
                 scored_rows(state, stack, "rules", ["mentions"], what="type", names=list(RULES), compete=False)
             )
         return pl.concat(tables).rename({"direction": "reading"})
+
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa: ARG002 - n is the table's own
+        yield Answer(DOING, best_heads(table, "type"))
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         """table2: the head that is best on all mentions, on each type, against the rules."""

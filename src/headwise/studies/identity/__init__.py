@@ -19,7 +19,7 @@ read after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -38,9 +38,12 @@ from headwise.probes.recovery import DISTANCES, Sentences
 from headwise.stats import Pieces, Sums
 from headwise.stats.reservoir import hashed, threshold
 from headwise.studies import STUDIES
+from headwise.studies.answers import Answer
+from headwise.studies.identity.answers import answers
 from headwise.studies.identity.figures import identity_figures
 from headwise.studies.identity.table import identity_table
 from headwise.studies.identity.tokens import TAGS, by_frequency, by_tag, with_attribution
+from headwise.studies.needs import Cost, Means
 from headwise.studies.study import Hidden, Reading, Setting, State, Study
 from headwise.text.conllu import Sentence
 from headwise.text.tags import by_sentence, by_spacy, check_spacy, source, token_tags
@@ -57,7 +60,9 @@ CHOICES = {
 }
 
 
-@STUDIES.add("identity", "can the input token be recovered from a hidden token (Brunner et al. 2020 fig2, fig7–17)")
+@STUDIES.add(
+    "identity", "can the input token be recovered from a hidden token (Brunner et al. 2020 fig2, fig7–17)", order=70
+)
 @dataclass(frozen=True)
 class Identity(Study):
     """What is recovered, by which maps, and how they are learned.
@@ -77,7 +82,26 @@ class Identity(Study):
     part of speech from the corpus, by spaCy, or none.
     """
 
-    name: ClassVar[str] = "identity"
+    title: ClassVar[str] = "Can the word still be told"
+    cost: ClassVar[Cost] = "learning"
+    fewest: ClassVar[int] = 4  # to learn a map from some and test it on others
+    captions: ClassVar[Mapping[str, str]] = {
+        "fig2a": "how many input tokens are found again from hidden tokens, layer by layer (Brunner et al. 2020)",
+        "fig2b": "a linear map learned in one layer and tested in others, by cosine distance",
+        "fig8": "a linear map learned in one layer and tested in others, by Euclidean distance",
+        "fig9": "an MLP learned in one layer and tested in others, by Euclidean distance",
+        "fig10": "an MLP learned in one layer and tested in others, by cosine distance",
+        "fig7": "found on the sentences of training and of test",
+        "fig11": "how many tokens of the layer before are found again",
+        "fig14": "neighbours found by a linear map, by cosine distance",
+        "fig15": "neighbours found by an MLP, by cosine distance",
+        "fig16": "neighbours found by an MLP, by Euclidean distance",
+        "fig17": "neighbours found by a linear map, by Euclidean distance",
+        "matrix": "learned in one layer, tested in another: every pair of layers",
+        "tag": "which tokens are lost, by part of speech",
+        "frequency": "which tokens are lost, by frequency",
+        "attribution": "whether tokens that kept little of themselves are the ones that are lost",
+    }
     maps: tuple[str, ...] = ("none", "linear")
     distances: tuple[str, ...] = DISTANCES
     source: tuple[str | int, ...] = ("all",)
@@ -172,6 +196,16 @@ class Identity(Study):
     def table(self, state: State, setting: Setting) -> pl.DataFrame:  # noqa: ARG002
         """One row a fact: a rate of a map, trained on one layer and tested on one; a group of tokens; a correlation."""
         return identity_table(state, str(self.target))
+
+    @classmethod
+    def for_report(cls, means: Means) -> Mapping[str, Any]:
+        """Least squares of 20 tokens' sentences take about a second."""
+        few = {} if means.texts is None else {"folds": max(2, means.texts - 1)}
+        sentences = 1000 if means.seconds is None else max(20, min(2000, int(20 * means.seconds / means.tokens)))
+        return {"folds": 5, "sentences": sentences, **few}
+
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
+        return answers(table, setting)
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         """By the paper's numbers where it has them."""

@@ -8,7 +8,7 @@ tangents of document d come from the seed (seed, d).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -23,16 +23,21 @@ from headwise.errors import InputError
 from headwise.models.model import Model
 from headwise.models.packaged import packaged_folder
 from headwise.studies import STUDIES
+from headwise.studies.answers import Answer
+from headwise.studies.mixing.answers import answers
 from headwise.studies.mixing.facts import Maps, example, facts
 from headwise.studies.mixing.figures import mixing_figures
 from headwise.studies.mixing.table import mixing_table
-from headwise.studies.study import Reading, Setting, State, Study, plus
+from headwise.studies.needs import Cost, Means
+from headwise.studies.study import Reading, Setting, State, Study, asked_of, plus
 from headwise.text.conllu import Sentence
 from headwise.text.tags import TAGSETS, Tagged, by_sentence, by_spacy, check_spacy, source, tag_file, token_tags
 from headwise.types import Encoding
 
 
-@STUDIES.add("mixing", "what hidden tokens are made of: themselves, neighbours, by part of speech (Brunner et al.)")
+@STUDIES.add(
+    "mixing", "what hidden tokens are made of: themselves, neighbours, by part of speech (Brunner et al.)", order=60
+)
 @dataclass(frozen=True)
 class Mixing(Study):
     """`quantity`: an origins quantity. `tangents`: random directions an input token, 0 for exact; `seed` draws them.
@@ -43,7 +48,22 @@ class Mixing(Study):
     `texts`: how many documents from the first on are asked, as each costs many passes; 0 for all.
     """
 
-    name: ClassVar[str] = "mixing"
+    title: ClassVar[str] = "What hidden tokens are made of"
+    cost: ClassVar[Cost] = "passes"
+    captions: ClassVar[Mapping[str, str]] = {
+        "fig2a": "how much of a token is left in its place, layer by layer (Brunner et al. 2019)",
+        "fig3a": "how much of a token is left in its place, layer by layer (Brunner et al. 2020)",
+        "fig2b": "where a token ranks among all that went into it",
+        "fig3b": "hidden tokens whose main origin is another token",
+        "fig4a": "in which layer neighbours of a distance count most",
+        "fig4b": "how far the context of a token reaches",
+        "fig18": "what the first token is made of, by place",
+        "fig19": "what one token of one text is made of, layer by layer",
+        "fig3": "how much of a token is left, by part of speech",
+        "fig4": "where a token ranks among its origins, by part of speech",
+        "fig5-15": "how much of a token is left, by part of speech, in every layer",
+        "fig26-37": "how much of a token is left, by part of speech, in every layer",
+    }
     quantity: str = "hidden-token"
     tangents: int = 2
     seed: int = 0
@@ -88,6 +108,14 @@ class Mixing(Study):
     def table(self, state: State, setting: Setting) -> pl.DataFrame:  # noqa: ARG002
         """One row a fact: kind, layer, group, statistic, value, and of how many tokens."""
         return mixing_table(state).select(pl.lit(self.quantity).alias("quantity"), pl.all())
+
+    @classmethod
+    def for_report(cls, means: Means) -> Mapping[str, Any]:
+        """A tangent of a token costs about one forward pass of its text."""
+        return {"texts": 3 if means.seconds is None else means.passes(cls.tangents * means.tokens)}
+
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
+        return answers(table, asked_of(setting, self.texts))
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         """By the papers' numbers: fig2a or fig3a, fig2b, fig3b, fig4a, fig4b, fig18, fig19; with tags fig3, fig4, …"""

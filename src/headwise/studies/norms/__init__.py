@@ -19,7 +19,7 @@ Weights and ρ have no unit; norms are in units of the residual stream.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -36,6 +36,8 @@ from headwise.stats import Histogram, Moments, OctaveBins, RankHistogram, Reserv
 from headwise.stats.bins import MANTISSA
 from headwise.stats.reservoir import hashed
 from headwise.studies import STUDIES
+from headwise.studies.answers import Answer
+from headwise.studies.norms.answers import answers
 from headwise.studies.norms.facts import facts
 from headwise.studies.norms.figures import drawn
 from headwise.studies.norms.frequencies import VOCABULARY, given, one_cell, read_counts
@@ -47,7 +49,9 @@ from headwise.types import Layer
 LAYERS, LENGTH = 2**10, 2**20  # more than any model has: room for the ids of samples
 
 
-@STUDIES.add("norms", "lengths of the vectors that attention weighs, and where they cancel it (Kobayashi et al. §4)")
+@STUDIES.add(
+    "norms", "lengths of the vectors that attention weighs, and where they cancel it (Kobayashi et al. §4)", order=20
+)
 @dataclass(frozen=True)
 class Norms(Study):
     """`weight_parts`, `norm_parts`: bins an octave for table2; twice as many halve its error bound.
@@ -56,7 +60,18 @@ class Norms(Study):
     `frequencies`: a tsv or parquet of tokens (or ids) and counts for fig6; None: the corpus counts its own tokens.
     """
 
-    name: ClassVar[str] = "norms"
+    title: ClassVar[str] = "What the weights carry"
+    captions: ClassVar[Mapping[str, str]] = {
+        "fig3": "weights and lengths of the vectors that they carry, to each kind of token (Kobayashi et al. 2020)",
+        "fig4": "to separators, head by head: the weight, and the length of what it weighs",
+        "fig5": "weight against length, pair by pair: where they cancel",
+        "fig6": "frequent and rare tokens: what they get and what they carry",
+        "fig9": "singular values of every head's map: how unevenly it can stretch vectors",
+        "fig10": "to the first token, head by head",
+        "fig11": "to punctuation, head by head",
+        "fig12": "to all other tokens, head by head",
+        "table2": "rank correlation of weight and length, by kind of token",
+    }
     weight_parts: int = 8
     norm_parts: int = 32
     points: int = 1000
@@ -120,6 +135,9 @@ class Norms(Study):
         schema = {"paper": pl.String, "stack": pl.String, "layer": pl.Int64, "head": pl.Int64, "name": pl.String,
                   "category": pl.String, "what": pl.String, "value": pl.Float64}  # fmt: skip
         return pl.DataFrame(rows, schema=schema, orient="row").filter(pl.col("value").is_finite())
+
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
+        return answers(table, setting)
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         table = self.table(state, setting)

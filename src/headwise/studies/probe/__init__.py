@@ -42,6 +42,8 @@ from headwise.probes.untrained import untrained
 from headwise.probes.vectors import word_vectors
 from headwise.stats import Pieces, Statistic, Sums
 from headwise.studies import STUDIES
+from headwise.studies.answers import DOING, Answer
+from headwise.studies.needs import Cost, Needs
 from headwise.studies.probe.figures import structural_figure, table3_figure, weights_figure
 from headwise.studies.study import Hidden, Reading, Setting, State, Study, at
 from headwise.text.conllu import Sentence
@@ -58,14 +60,24 @@ Report = Callable[[str], None]
 Row = dict[str, Any]
 
 
-@STUDIES.add("probe", "parsing from all heads together, with controls, and from hidden tokens (Clark et al. table3)")
+@STUDIES.add(
+    "probe", "parsing from all heads together, with controls, and from hidden tokens (Clark et al. table3)", order=100
+)
 @dataclass(frozen=True)
 class Probe(Study):
     """`train`: sentences at the beginning of the corpus that are for training, 0 for 70 %. `vectors`: glove, model or
     spacy:PIPELINE. `epochs`, `batch` (sentences a step), `rate`: training of the dependency probes. `random`: whether
     the untrained copy is run. `structural_epochs`: 0 for no structural probe."""
 
-    name: ClassVar[str] = "probe"
+    title: ClassVar[str] = "Parsing from all heads"
+    needs: ClassVar[Needs] = Needs(("encoder", "decoder"), "parse")
+    cost: ClassVar[Cost] = "learning"
+    by_name: ClassVar[bool] = True  # it trains for long
+    captions: ClassVar[Mapping[str, str]] = {
+        "table3": "parses learned from all heads together, with controls (Clark et al. 2019)",
+        "weights": "which heads the probe listens to",
+        "structural": "parse trees in the distances of hidden tokens, layer by layer",
+    }
     quantities: tuple[str, ...] = ("raw", "effective", "norm")
     vectors: str = "glove"
     train: int = 0
@@ -79,10 +91,7 @@ class Probe(Study):
     seed: int = 0
 
     def check(self, model: Model) -> None:
-        if model.is_encoder_decoder:
-            raise InputError(
-                f"Study probe reads one text at a time, but {model.name} reads pairs; load an encoder or a decoder."
-            )
+        super().check(model)
         if min(self.seeds, self.epochs, self.batch, self.structural_rank) < 1:
             raise InputError(
                 "seeds, epochs, batch and structural_rank of study probe must be 1 or more; leave them out."
@@ -185,6 +194,19 @@ class Probe(Study):
         _, heads, _ = setting.stacks["self"]
         rows = [*_uas_rows(state), *_uuas_rows(state), *_weight_rows(state, heads), *_size_rows(state)]
         return pl.DataFrame([{**dict.fromkeys(SCHEMA), **row} for row in rows], schema=SCHEMA)
+
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa: ARG002 - n is the table's own
+        scores = table.filter((pl.col("what") == "uas") & (pl.col("decoder") == "argmax"))
+        learned = scores.filter((pl.col("probe") == "attention") & (pl.col("quantity") == "raw"))
+        branching = scores.filter(pl.col("probe") == "right-branching")
+        if len(learned) and len(branching):
+            row, plain = learned.row(0, named=True), branching["value"][0]
+            yield Answer(
+                DOING,
+                f"Read together, the raw weights of all heads find the syntactic head of {row['value']:.0f}\u00a0% of "
+                f"{row['count']:,} words ({row['low']:.0f} to {row['high']:.0f} over seeds); the next word is it in "
+                f"{plain:.0f}\u00a0%, and heads drawn by word type are found for {row['control']:.0f}\u00a0%.",
+            )
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         """table3, weights and structural."""

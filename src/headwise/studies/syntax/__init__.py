@@ -17,7 +17,7 @@ offset chosen in the same way, and against right-branching (the next word is the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -31,6 +31,7 @@ from headwise.measures.wordmaps import only, visible_words, word_map
 from headwise.models.model import Model
 from headwise.stats import Pieces, Sums
 from headwise.studies import STUDIES
+from headwise.studies.answers import DOING, Answer
 from headwise.studies.hits import (
     Questions,
     by_document,
@@ -41,7 +42,8 @@ from headwise.studies.hits import (
     to_bits,
     to_bytes,
 )
-from headwise.studies.scored import scored_rows
+from headwise.studies.needs import Needs
+from headwise.studies.scored import best_heads, scored_rows
 from headwise.studies.study import Reading, Setting, State, Study, at
 from headwise.studies.syntax.figures import figures
 from headwise.studies.syntax.pairs import STANFORD, Asked, asked, labels
@@ -50,7 +52,7 @@ from headwise.types import Layer
 DIRECTIONS = ("from-dependent", "to-dependent", "from-head")
 
 
-@STUDIES.add("syntax", "every head as a parser: relation by relation, both directions (Clark et al. table1)")
+@STUDIES.add("syntax", "every head as a parser: relation by relation, both directions (Clark et al. table1)", order=80)
 @dataclass(frozen=True)
 class Syntax(Study):
     """`choose`: the share of sentences the best head is chosen on; `choose_first`: instead, so many from the start.
@@ -59,7 +61,12 @@ class Syntax(Study):
     possessor; fixed offsets are searched from −`reach` to +`reach`.
     """
 
-    name: ClassVar[str] = "syntax"
+    title: ClassVar[str] = "Heads as parsers"
+    needs: ClassVar[Needs] = Needs(("encoder", "decoder"), "parse")
+    captions: ClassVar[Mapping[str, str]] = {
+        "table1": "the best head of each relation, against the best fixed offset (Clark et al. 2019)",
+        "heads": "every head and relation: how often the syntactic head is where it attends most",
+    }
     quantities: tuple[str, ...] = ("raw", "effective", "norm")
     directions: tuple[str, ...] = DIRECTIONS[:2]
     choose: float = 0.5
@@ -71,14 +78,10 @@ class Syntax(Study):
     seed: int = 0
 
     def check(self, model: Model) -> None:
+        super().check(model)
         check_division(self.choose, self.choose_first, self.resamples)
         if unknown := set(self.directions) - set(DIRECTIONS):
             raise InputError(f"Directions are {', '.join(DIRECTIONS)}; got {', '.join(sorted(unknown))}.")
-        if model.is_encoder_decoder:
-            raise InputError(
-                f"The study syntax reads one sentence at a time, but {model.name} reads a source and a target; "
-                "load its encoder alone, or another model."
-            )
 
     def observe(self, layer: Layer, reading: Reading) -> State:
         """One bit a pair, direction and head; the pairs themselves come with the first layer."""
@@ -166,6 +169,9 @@ class Syntax(Study):
             .with_columns(stanford=pl.col("relation").replace_strict(stanford, default=None, return_dtype=pl.String))
             .join(visible, on=["stack", "relation", "direction"], how="left")
         )
+
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa: ARG002 - n is the table's own
+        yield Answer(DOING, best_heads(table, "relation"))
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         """table1, and heads-QUANTITY: every head and relation."""

@@ -1,0 +1,31 @@
+"""How far attention can be moved while the answer stays, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from headwise.studies.answers import BELIEVE, Answer, Vote, graded
+from headwise.studies.tables import counted
+
+FAR, SOME = 0.35, 0.1  # nats of Jensen–Shannon divergence, of at most ln 2 = 0.69: about half of the way, and a bit
+
+
+def answers(table: pl.DataFrame) -> Iterator[Answer]:
+    whole = table.filter((pl.col("form") == "per-instance") & pl.col("head").is_null())
+    found = {row["what"]: row for row in whole.iter_rows(named=True)}
+    if not {"js", "tvd"} <= set(found):
+        return
+    js, tvd = found["js"], found["tvd"]
+    verdict = graded(-js["value"], care=-FAR, yes=-SOME)
+    moved = f"all weights can be moved by {js['value']:.2f} of at most 0.69 nats and the answer stays"
+    yield Answer(
+        BELIEVE,
+        f"For one text at a time, attention can be moved by {js['value']:.2f} nats of Jensen–Shannon divergence "
+        f"({js['low']:.2f} to {js['high']:.2f}; at most 0.69) while the prediction moves by {tvd['value']:.3f} (total "
+        f"variation), in the mean over {counted(js['count'], 'text')}.",
+        vote=Vote(
+            "matters", verdict, "no attention far from the model's own gives its answer" if verdict == "yes" else moved
+        ),
+    )

@@ -1,0 +1,55 @@
+"""What a study says in plain words: sentences with numbers, each under a question, some of them with a vote.
+
+A report asks four questions and any that a study brings of its own. An answer is made of a table alone, so a table made
+by hand is enough to test it; what counts as much or little is a named constant beside the study.
+
+    >>> Answer(NOISE, "The most is 80 %, in L1.H3.", headline="In 2 of 4 heads …").question
+    'What is noise?'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+BELIEVE = "May attention of this model be read as an explanation?"
+DOING = "Which heads do what?"
+MIXING = "Where does information mix?"
+NOISE = "What is noise?"
+QUESTIONS = (BELIEVE, DOING, MIXING, NOISE)  # in the order of the page; a study's own come after
+
+Verdict = Literal["no", "with care", "yes"]
+VERDICTS: tuple[Verdict, ...] = ("no", "with care", "yes")  # the worst first
+Tested = Literal["unique", "carries", "words", "matters"]
+
+
+@dataclass(frozen=True)
+class Vote:
+    """A study's say in whether attention may be read as an explanation; `because` is a clause without a full stop.
+
+    What was tested: are the weights `unique` to the head's output, does what they weigh `carry` anything, are hidden
+    tokens still their `words`, does what they name `matter` to the model's answer.
+    """
+
+    tested: Tested
+    verdict: Verdict
+    because: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`says` is one sentence (or two) with numbers and of how many; `headline` answers the whole question in short."""
+
+    question: str
+    says: str
+    headline: str = ""
+    vote: Vote | None = None
+
+
+def graded(value: float, *, care: float, yes: float) -> Verdict:
+    """By two thresholds of a number of which more is better.
+
+    >>> graded(0.95, care=0.5, yes=0.9), graded(0.5, care=0.5, yes=0.9), graded(0.4, care=0.5, yes=0.9)
+    ('yes', 'with care', 'no')
+    """
+    return "yes" if value >= yes else "with care" if value >= care else "no"

@@ -1,0 +1,46 @@
+"""Whether weights go where the vectors are long: what a large weight on a short vector is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from headwise.studies.answers import BELIEVE, Answer, Vote, graded
+from headwise.studies.study import Setting
+from headwise.studies.tables import counted, first_stack, percent
+
+PARKS = ("first", "separator")
+NAMES = {"first": "the first token", "separator": "separators"}
+MUCH, SOME = (
+    0.3,
+    0.1,
+)  # by so much the weight's share may differ from the share of the lengths: from there no, with care
+
+
+def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
+    kind, weight, norm = parked_shares(first_stack(table))
+    verdict = graded(-round(abs(weight - norm), 9), care=-MUCH, yes=-SOME)
+    what = f"{NAMES[kind]} take{'s' if kind == 'first' else ''} {percent(weight)} of the weight"
+    meaning = f"{what} and carr{'ies' if kind == 'first' else 'y'} {percent(norm)} of the length of all vectors"
+    yield Answer(
+        BELIEVE,
+        f"{NAMES[kind].capitalize()}: {percent(weight)} of all weight, {percent(norm)} of the length of the vectors "
+        f"that the weights carry ({counted(setting.tokens['documents'], 'text')}). A large weight on a short vector "
+        "moves little.",
+        vote=Vote("carries", verdict, "what is carried goes where the weights go" if verdict == "yes" else meaning),
+    )
+
+
+def parked_shares(table: pl.DataFrame) -> tuple[str, float, float]:
+    """The special kind of token with most of the weight, its share of all weight, and of the summed lengths."""
+    weights, norms = (by_category(table, what) for what in ("alpha", "norm"))
+    kind = max((kind for kind in PARKS if kind in weights), key=lambda kind: weights[kind])
+    return kind, weights[kind] / sum(weights.values()), norms[kind] / sum(norms.values())
+
+
+def by_category(table: pl.DataFrame, what: str) -> dict[str, float]:
+    """Mean over layers of what goes to each category."""
+    rows = table.filter((pl.col("paper") == "fig3") & (pl.col("what") == what) & (pl.col("category") != "all"))
+    means = rows.group_by("category", maintain_order=True).agg(pl.col("value").mean())
+    return dict(zip(means["category"].to_list(), means["value"].to_list(), strict=True))

@@ -1,0 +1,43 @@
+"""Reading the tables of studies, and their numbers as people write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+Table = pl.DataFrame
+
+
+def first_stack(table: Table) -> Table:
+    """Sentences are about self-attention: of an encoder–decoder, the encoder's."""
+    return table.filter(pl.col("stack") == table["stack"][0]) if "stack" in table.columns and len(table) else table
+
+
+def percent(share: float) -> str:
+    """A share as people write it, with a space that does not break.
+
+    >>> percent(0.381), percent(0.004)
+    ('38\\xa0%', '0.4\\xa0%')
+    """
+    return f"{100 * share:.0f}\u00a0%" if abs(share) >= 0.0995 else f"{100 * share:.1f}\u00a0%"
+
+
+def percents(shares: Iterable[float]) -> str:
+    """Shares of the layers in a row: 90, 80, 75 %."""
+    return ", ".join(f"{100 * share:.0f}" for share in shares) + "\u00a0%"
+
+
+def heads(table: Table, most: int = 4) -> str:
+    """The names of some heads, and how many more there are."""
+    names = table["name"].to_list()
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest if names else "none"
+
+
+def counted(number: int, thing: str) -> str:
+    """
+    >>> counted(1, "text"), counted(1200, "text")
+    ('1 text', '1,200 texts')
+    """
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
