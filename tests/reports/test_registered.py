@@ -40,7 +40,7 @@ def registered() -> Iterator[type[Study]]:
             total = torch.einsum("bhq,bq->h", layer.alpha.amax(-1).double() ** self.power, rows)
             return {at("sharp", layer): Sums(total, rows.sum().expand_as(total).clone())}
 
-        def table(self, state, setting):
+        def table(self, state, setting):  # noqa: ARG002
             sums = {"sharp": [found.mean for found in by_layer(state, "sharp", "self")]}
             return head_rows(sums, stack="self")
 
@@ -48,7 +48,7 @@ def registered() -> Iterator[type[Study]]:
             heads = self.table(state, setting).with_columns(what=pl.lit("sharp"), value="sharp")
             return {"sharp": themed(head_grid(heads, {"sharp": "largest weight"}), "sharp heads")}
 
-        def answers(self, table, setting):
+        def answers(self, table, setting):  # noqa: ARG002
             yield Answer("How sharp is it?", f"{len(table)} heads were looked at.", headline="Sharp enough.")
             yield Answer(BELIEVE, "It is sharp.", vote=Vote("unique", "no", "a registered study says so"))
 
@@ -56,7 +56,8 @@ def registered() -> Iterator[type[Study]]:
     STUDIES.remove("sharpness")
 
 
-def test_a_registered_study_is_in_the_list_and_in_the_report_without_another_edit(registered, load, tmp_path) -> None:
+@pytest.mark.usefixtures("registered")
+def test_a_registered_study_is_in_the_list_and_in_the_report_without_another_edit(load, tmp_path) -> None:
     listed = CliRunner().invoke(app, ["list", "studies"]).output
     assert "sharpness" in listed
     assert "power=1" in listed

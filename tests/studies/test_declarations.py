@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, is_dataclass
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -82,23 +81,24 @@ def spec(kind: str, label: str | None = None) -> CorpusSpec:
     ("study", "kind", "label", "said"),
     [
         ("syntax", "conllu", None, None),
-        ("syntax", "blocks", None, "Study syntax reads parsed sentences: give a CoNLL-U file (--corpus FILE.conllu)."),
-        ("coref", "conllu", None, "Study coref reads coreference: give a .conll file with its CoNLL-U (--corpus FILE.conll)."),
+        ("syntax", "blocks", None, "parsed sentences: give a CoNLL-U file (--corpus FILE.conllu)"),
+        ("coref", "conllu", None, "coreference: give a .conll file with its CoNLL-U (--corpus FILE.conll)"),
         ("coref", "conll", None, None),
         ("alignment", "pairs", None, None),
-        ("alignment", "tsv", None, "Study alignment reads sentences and their translations: give FILE.pairs, or a source and "
-         "a target with --kind pairs."),
+        ("alignment", "tsv", None, "sentences and their translations: give FILE.pairs, or a source and a target with "
+         "--kind pairs"),
         ("faithfulness", "tsv", "label", None),
-        ("faithfulness", "tsv", None, "Study faithfulness reads texts with labels: name their column (--label COLUMN)."),
-        ("adversary", "jsonl", None, "Study adversary reads texts with labels: name their column (--label COLUMN)."),
+        ("faithfulness", "tsv", None, "texts with labels: name their column (--label COLUMN)"),
+        ("adversary", "jsonl", None, "texts with labels: name their column (--label COLUMN)"),
         ("surface", "blocks", None, None),
     ],
 )  # fmt: skip
 def test_what_a_corpus_lacks_is_a_sentence(study: str, kind: str, label: str | None, said: str | None) -> None:
-    assert STUDIES[study].needs.lacks_corpus(study, spec(kind, label)) == said
+    found = STUDIES[study].needs.lacks_corpus(study, spec(kind, label))
+    assert found == (None if said is None else f"Study {study} reads {said}.")
 
 
-def test_a_corpus_brings_what_its_kind_and_its_label_say(tmp_path: Path) -> None:
+def test_a_corpus_brings_what_its_kind_and_its_label_say() -> None:
     assert brought(spec("conllu", "x")) == {"parse", "label"}
     assert brought(open_corpus("sample")) == set()
 
