@@ -61,7 +61,11 @@ def test_a_registered_study_is_in_the_list_and_in_the_report_without_another_edi
     listed = CliRunner().invoke(app, ["list", "studies"]).output
     assert "sharpness" in listed
     assert "power=1" in listed
-    page = hw.report(load("tiny:bert"), out=tmp_path, first=4, settings={"mixing": {"texts": 1}}, progress=False)
+    (tmp_path / "few.txt").write_text("The city was in the north of it.\n\nThe old sea, and so it was.", "utf-8")
+    page = hw.report(
+        load("tiny:bert"), corpus=tmp_path / "few.txt", out=tmp_path / "out", settings={"mixing": {"texts": 1}},
+        progress=False,
+    )  # fmt: skip
     html = page.read_text("utf-8")
     assert "sharpness" in re.findall(r'<section id="([^"]+)"', html)
     assert "<h2>How sharp heads are</h2>" in html
