@@ -98,11 +98,6 @@ def test_a_task_that_the_family_does_not_have(family: str, task: str) -> None:
     assert task in refused(f"tiny:{family}", HeadwiseError, task=task)
 
 
-@pytest.mark.parametrize("family", ["bart", "t5"])
-def test_encoder_decoders_have_no_classification(family: str) -> None:
-    assert "without a task" in refused(f"tiny:{family}", ModelError, task="classification")
-
-
 def test_unknown_task_dtype_family_and_name() -> None:
     assert "masked-lm" in refused("tiny:bert", InputError, task="parsing")
     assert "float32" in refused("tiny:bert", InputError, dtype="int8")

@@ -137,3 +137,18 @@ def test_slow_tokenizer_of_pairs() -> None:
     coded = encode(ByT5Tokenizer(), "ab c", "d ef", limit=None)
     assert coded.words == ("ab", "c", "</s>", "d", "ef", "</s>")
     assert coded.segment == (0, 0, 0, 0, 0, 1, 1, 1, 1, 1)
+
+
+def test_a_text_that_brings_its_own_opening_token_gets_no_second_one() -> None:
+    """Chat templates write it; the tokenizer would add another."""
+    tokenizer = tiny_tokenizer("bytes")
+    opening, plain = tokenizer.bos_token, encode(tokenizer, "the old dog", limit=None)
+    written = encode(tokenizer, f"{opening}the old dog", limit=None)
+    assert plain.tokens[0] == written.tokens[0] == opening
+    assert written.tokens[1] != opening
+    assert written.tokens[-1] == tokenizer.eos_token
+    assert written.special[0]
+    assert written.offsets[1][0] == len(opening)
+    assert encode(tokenizer, f"the old {opening} dog", limit=None).tokens.count(opening) == 2
+    no_opening = tiny_tokenizer("pieces")  # knows the token, but adds none: nothing is to be taken away
+    assert encode(no_opening, f"{no_opening.bos_token}the dog", limit=None).tokens[-1] == no_opening.eos_token

@@ -22,7 +22,9 @@ from headwise.attributions.tangents import NotSharedError, dual, tangent_of
 from headwise.errors import ModelError
 from headwise.models.capture import at_least_float, first_tensor, watching
 from headwise.models.model import Model
-from headwise.models.proof import TOLERANCE, probe_inputs, relative
+from headwise.models.probe import probe_inputs
+from headwise.models.proof import TOLERANCE
+from headwise.models.surroundings import relative
 from headwise.types import Batch
 
 Hidden = Float[Tensor, "batch token d_model"]

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from headwise.errors import ModelError
-from headwise.models.proof import observe, probe_inputs, same, scale_of, shaped
+from headwise.models.probe import Event, observe, probe_inputs
+from headwise.models.surroundings import same, scale_of, shaped
 
 if TYPE_CHECKING:
     from headwise.models.model import Model
 
 Place = tuple[str, int]
-Event = tuple[str, nn.Module, Tensor]
 _found: weakref.WeakKeyDictionary[nn.Module, Mapping[Place, nn.Module]] = weakref.WeakKeyDictionary()
 
 

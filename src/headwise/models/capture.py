@@ -1,6 +1,10 @@
-"""Watch a model attend: one function in transformers' attention registry sees every attention call.
+"""Watch a model attend: every call that goes through transformers' attention registry is seen.
 
-It delegates to the model's own `eager_attention_forward`, so soft-caps, sinks, position biases and windows stay exact.
+For the time of a pass the model is set to "eager" and the registry hands out our function in place of the model's own
+`eager_attention_forward`, to which it delegates: soft-caps, sinks, position biases and windows stay exact. subtle: the
+name matters. DeepSeek-V3.2 and its like apply the mask of their index only where the implementation is named "eager"
+or "sdpa", so under a name of our own every key would be seen.
+
 A short text runs eager once and its weights are kept. A long one runs its forward pass on SDPA (or, where the model
 has none, eager in blocks), and the weights are made again in blocks of query rows while they are being read, so the
 peak is one block and never the n × n map.
@@ -9,24 +13,22 @@ peak is one block and never the n × n map.
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import eager_mask
 from transformers.utils import logging as hf_logging
 
 from headwise.models.families import dispatching
 from headwise.types import Circuit, Layer
 
-NAME = "headwise"
 ROWS = 256  # query rows a block; texts up to this length are captured whole
 
 
@@ -41,6 +43,7 @@ class Call:
     mask: Tensor | None
     eager: Callable[..., tuple[Tensor, Tensor]]
     options: Mapping[str, Any]
+    mask_name: str | None = None  # the keyword that the mask was given by, if any
     edit: Edit | None = None  # a change of what attention gives (models/editing.py)
 
     @property
@@ -51,7 +54,10 @@ class Call:
         """The model's own eager attention for queries start … stop: (output [batch query head d_head], weights)."""
         options = {name: self._cut(option, start, stop) for name, option in self.options.items()}
         mask = self._cut(self.mask, start, stop)
-        out, alpha = self.eager(self.module, self.query[:, :, start:stop], self.key, self.value, mask, **options)
+        by_place = () if self.mask_name else (mask,)
+        by_name = {self.mask_name: mask} if self.mask_name else {}
+        query = self.query[:, :, start:stop]
+        out, alpha = self.eager(self.module, query, self.key, self.value, *by_place, **by_name, **options)
         return (out, alpha) if self.edit is None else self.edit(self, start, out, alpha)
 
     def _cut(self, option: Any, start: int, stop: int) -> Any:
@@ -70,10 +76,12 @@ class Call:
 
     def visible(self, key_mask: Tensor) -> Tensor:
         """Which keys each query may see: [batch query key]."""
+        every = key_mask[:, None, :].expand(-1, self.length, -1)
         if self.mask is None:
-            return key_mask[:, None, :].expand(-1, self.length, -1)
-        floor = torch.finfo(self.mask.dtype).min / 2
-        return (self.mask[:, 0] > floor) & key_mask[:, None, :]
+            return every
+        mask = self.mask[..., : every.shape[-1]]
+        seen = mask > torch.finfo(mask.dtype).min / 2 if mask.is_floating_point() else mask.bool()
+        return every & seen.reshape((1,) * (4 - seen.ndim) + seen.shape).any(1)  # by any head
 
 
 Edit = Callable[[Call, int, Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -160,33 +168,86 @@ _watching: ContextVar[Callable[[Call], tuple[Tensor, Tensor | None]] | None] = C
 _editing: ContextVar[Callable[[nn.Module], Edit | None] | None] = ContextVar("editing", default=None)
 
 
-def attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any):
-    """The function behind `attn_implementation="headwise"`: the model's own eager attention, watched."""
-    eager = options.pop("eager", None) or sys.modules[type(module).__module__].eager_attention_forward
+def attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    eager: Callable[..., Any],
+    **options: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """What the model calls in place of its own eager attention: that attention, watched."""
+    name = "attention_mask" if "attention_mask" in options else None
+    mask = options.pop(name) if name else mask
     edit_of = _editing.get()
-    call = Call(module, query, key, value, mask, eager, options, edit_of(module) if edit_of else None)
+    call = Call(module, query, key, value, mask, eager, options, name, edit_of(module) if edit_of else None)
     watch = _watching.get()
     return call.rows(0, call.length) if watch is None else watch(call)
 
 
-AttentionInterface.register(NAME, attention)
-AttentionMaskInterface.register(NAME, eager_mask)  # subtle: without this the mask is silently None
+_interface_of = AttentionInterface.get_interface
+
+
+def _watched_interface(self: AttentionInterface, attn_implementation: str, default: Callable[..., Any]) -> Any:
+    """transformers' own look-up; our function where a model asks for "eager" while it is being watched."""
+    if _watching.get() is None or attn_implementation != "eager":
+        return _interface_of(self, attn_implementation, default)
+    return partial(attention, eager=default)
+
+
+AttentionInterface.get_interface = _watched_interface  # inert but for the time of `watching`
 
 
 @contextmanager
 def watching(model: PreTrainedModel, watch: Callable[[Call], tuple[Tensor, Tensor | None]]) -> Iterator[None]:
     """Route every attention call of `model` through `watch`; the model is as before afterwards."""
-    before = model.config._attn_implementation
     token = _watching.set(watch)
-    with dispatching(model, attention):
-        with quiet():
-            model.set_attn_implementation(NAME)
-        try:
+    try:
+        with eager(model), dispatching(model, attention):
             yield
-        finally:
-            _watching.reset(token)
-            with quiet():
-                model.set_attn_implementation(before or "eager")
+    finally:
+        _watching.reset(token)
+
+
+@contextmanager
+def eager(model: PreTrainedModel) -> Iterator[None]:
+    """The model's own eager attention, whatever it was loaded with."""
+    configs = list(_configs(model))
+    before = [config._attn_implementation_internal for config in configs]
+    try:
+        for config in configs:
+            config._attn_implementation_internal = "eager"
+        yield
+    finally:
+        for config, name in zip(configs, before, strict=True):
+            config._attn_implementation_internal = name
+
+
+def _configs(model: PreTrainedModel) -> Iterator[Any]:
+    """Every configuration that some part of the model reads, once."""
+    queue = [module.config for module in model.modules() if hasattr(module, "config")]
+    seen: set[int] = set()
+    while queue:
+        config: Any = queue.pop()
+        if config is not None and id(config) not in seen and hasattr(config, "_attn_implementation_internal"):
+            seen.add(id(config))
+            queue += [getattr(config, name, None) for name in getattr(config, "sub_configs", ())]
+            yield config
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Dropout off, as `model.eval()` has it; every part is in its own mode again afterwards."""
+    training = [module for module in model.modules() if module.training]
+    for module in training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
 
 
 @contextmanager

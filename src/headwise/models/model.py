@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,10 +14,11 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headwise.changes import Change
-from headwise.errors import InputError
+from headwise.errors import InputError, ProofError
 from headwise.models import editing
-from headwise.models.capture import ROWS, Recorder, Site, Visitor, recording
-from headwise.models.proof import Proof
+from headwise.models.capture import ROWS, Recorder, Site, Visitor, evaluating, quiet, recording
+from headwise.models.probe import accepts, first_output, position_limit, reads_source_twice, without_cache
+from headwise.models.proof import OUTPUT_TOLERANCE, Proof, output_error
 from headwise.models.trace import Trace
 from headwise.text.tokens import encode
 from headwise.types import Batch, Encoding
@@ -65,20 +66,12 @@ class Model:
 
     @property
     def is_encoder_decoder(self) -> bool:
-        return bool(self.hf.config.is_encoder_decoder)
+        return bool(getattr(self.hf.config, "is_encoder_decoder", False))
 
     @cached_property
     def limit(self) -> int | None:
         """The most tokens the model can read; None where its positions know no limit."""
-        positions = getattr(self.hf.config, "max_position_embeddings", None)
-        if positions is None:
-            positions = getattr(self.hf.config, "n_positions", None)
-        if positions is None:
-            return None
-        # subtle: RoBERTa-like models count positions from padding_idx + 1, and so lose as many.
-        tables = (m for m in self.hf.modules() if isinstance(m, torch.nn.Embedding))
-        padded = [m.padding_idx for m in tables if m.num_embeddings == positions and m.padding_idx is not None]
-        return positions - (padded[0] + 1 if padded else 0)
+        return position_limit(self.hf)
 
     @property
     def causal(self) -> bool:
@@ -94,11 +87,14 @@ class Model:
 
     def encode_target(self, text: str, *, truncate: bool = False) -> Encoding:
         """The tokens that the decoder reads for a target text: its own start token, then all but the last."""
-        target = encode(self.tokenizer, text, limit=self.limit, truncate=truncate, as_target=True)
-        config = self.hf.config
-        start = next(
-            i for i in (config.decoder_start_token_id, config.bos_token_id, config.pad_token_id, 0) if i is not None
-        )
+        return self._shifted(encode(self.tokenizer, text, limit=self.limit, truncate=truncate, as_target=True))
+
+    def _shifted(self, target: Encoding) -> Encoding:
+        """The decoder's start token, then all tokens but the last."""
+        # subtle: a configuration need not have them; a saved T5 has no bos_token_id.
+        roles = ("decoder_start_token_id", "bos_token_id", "pad_token_id")
+        known = (getattr(self.hf.config, role, None) for role in roles)
+        start = next((number for number in known if isinstance(number, int)), 0)
         token = str(self.tokenizer.convert_ids_to_tokens(start))
         shift = max(target.unit[:-1], default=-1) + 1
         return Encoding(
@@ -108,20 +104,30 @@ class Model:
         )  # fmt: skip
 
     def batch(self, texts: Sequence[Encoding], targets: Sequence[Encoding] = ()) -> Batch:
-        """Pad the texts on the right, whatever side the tokenizer prefers; positions are the same either way."""
-        inputs = {"input_ids": self._padded([t.ids for t in texts], self._pad_id)}
+        """Pad the texts on the right, whatever side the tokenizer prefers; positions are the same either way.
+
+        The decoder of a classifier (bart-large-mnli) reads the source again, and so has it as its target.
+        """
+        if reads_source_twice(self.hf) and not targets:
+            targets = [self._shifted(text) for text in texts]
+        pad = self._pad_id((*texts, *targets))
+        inputs = {"input_ids": self._padded([t.ids for t in texts], pad)}
         inputs["attention_mask"] = self._padded([[1] * len(t) for t in texts], 0)
         if "token_type_ids" in self.tokenizer.model_input_names:
             inputs["token_type_ids"] = self._padded([t.segment for t in texts], 0)
         if targets:
-            inputs["decoder_input_ids"] = self._padded([t.ids for t in targets], self._pad_id)
+            inputs["decoder_input_ids"] = self._padded([t.ids for t in targets], pad)
             inputs["decoder_attention_mask"] = self._padded([[1] * len(t) for t in targets], 0)
         return Batch(tuple(texts), tuple(targets), inputs)
 
-    @property
-    def _pad_id(self) -> int:
-        pad = self.tokenizer.pad_token_id
-        return pad if isinstance(pad, int) else 0
+    def _pad_id(self, texts: Sequence[Encoding]) -> int:
+        """The model's own padding id, which its head looks for; else one that stands in none of the texts."""
+        for owner in (self.hf.config, self.tokenizer):
+            pad = getattr(owner, "pad_token_id", None)
+            if isinstance(pad, int) and pad >= 0:
+                return pad
+        used = {number for text in texts for number in text.ids}
+        return next(number for number in range(len(used) + 1) if number not in used)
 
     def _padded(self, rows: Sequence[Sequence[int]], fill: int) -> Tensor:
         width = max(len(row) for row in rows)
@@ -144,11 +150,17 @@ class Model:
         masks = {"source": batch.mask}
         if batch.targets:
             masks["target"] = batch.target_mask
-        recorder = Recorder(self.proof.sites, masks, visit, wanted, sdpa=bool(self.hf._supports_sdpa), rows=rows)
-        if self.hf.config.model_type != "mpnet":
-            options.setdefault("use_cache", False)
+        sdpa = self.proof.sdpa and bool(self.hf._supports_sdpa)
+        recorder = Recorder(self.proof.sites, masks, visit, wanted, sdpa, rows if self.proof.blocks else 0)
         with recording(self.hf, recorder):
-            return self.hf(**batch.inputs, **options)
+            return self.forward(batch, **options)
+
+    def forward(self, batch: Batch, **options: Any) -> Any:
+        """One forward pass over `batch` in eval mode, watched by nobody; the model's own output."""
+        options = {**without_cache(self.hf), **options}
+        inputs = {name: tensor for name, tensor in batch.inputs.items() if accepts(self.hf, name)}
+        with evaluating(self.hf), _padding(self.hf.config, batch):
+            return self.hf(**inputs, **options)
 
     def changed(self, *changes: Change) -> AbstractContextManager[None]:
         """`with model.changed(zero("L3.H4")): …`: heads, edges or blocks changed (headwise.changes), then as before."""
@@ -188,28 +200,41 @@ class Model:
         return [self._trace(text, pair, truncate, layers) for text, pair in zip(texts, pairs, strict=True)]
 
     def _trace(self, text: str, pair: str | None, truncate: bool, layers: Sequence[int] | None) -> Trace:
-        if self.is_encoder_decoder:
+        if self.is_encoder_decoder and not reads_source_twice(self.hf):
             source, targets = self.encode(text, truncate=truncate), [self._target(text, pair, truncate)]
         else:
             source, targets = self.encode(text, pair, truncate=truncate), []
         self._check_layers(layers)
         self._check_memory(len(source), layers)
         batch, found = self.batch([source], targets), []
-        with torch.no_grad():
+        with torch.no_grad(), quiet():
             output = self.run(
                 batch, found.append, rows=0, output_hidden_states=True,
                 wanted=lambda site: layers is None or site.index in layers,
             )  # fmt: skip
+            error = self._output_error(batch, output)
         return Trace(
             model_name=self.name,
             text=source,
-            target=targets[0] if targets else None,
+            target=batch.targets[0] if batch.targets else None,
             layers=tuple(found),
             hidden={stack: states[:, 0] for stack, states in hidden_states(output).items()},
             revision=self.revision,
             proof_error=self.proof.projection_error,
+            output_error=error,
             model=self,
         )
+
+    def _output_error(self, batch: Batch, watched: Any) -> float:
+        """How far the pass that was watched is from one that was not, relative to the largest number of the output."""
+        got = first_output(watched)
+        error = output_error(self.hf, got, lambda: first_output(self.forward(batch)))
+        if not error <= OUTPUT_TOLERANCE[got.dtype]:
+            raise ProofError(
+                f"A trace must show what {self.name} computes by itself, to {OUTPUT_TOLERANCE[got.dtype]:g}, but its "
+                f"output on this text differs by {error:.1e} when it is watched; try a shorter text."
+            )
+        return error
 
     def _target(self, text: str, pair: str | None, truncate: bool) -> Encoding:
         if pair is not None:
@@ -246,8 +271,29 @@ class Model:
             )
 
 
+@contextmanager
+def _padding(config: Any, batch: Batch) -> Iterator[None]:
+    """For the pass the config has the batch's padding id: without one GPT-2 and Llama classifiers refuse batches."""
+    ids, mask = batch.inputs["input_ids"], batch.mask
+    if bool(mask.all()) or getattr(config, "pad_token_id", None) is not None:
+        yield
+        return
+    config.pad_token_id = int(ids[~mask][0])
+    try:
+        yield
+    finally:
+        config.pad_token_id = None
+
+
 def hidden_states(output: Any) -> dict[str, Float[Tensor, "layer batch token d_model"]]:
-    """x and e^1 … e^L, by stack; x is the output of the embedding module."""
+    """x and e^1 … e^L, by stack; x is the output of the embedding module.
+
+    Where the model changes its width at the end (OPT-350m), the last is left out.
+    """
     names = {"self": "hidden_states", "encoder": "encoder_hidden_states", "decoder": "decoder_hidden_states"}
     states = {stack: getattr(output, name, None) for stack, name in names.items()}
-    return {stack: torch.stack(list(state)) for stack, state in states.items() if state is not None}
+    return {stack: torch.stack(_of_one_width(state)) for stack, state in states.items() if state is not None}
+
+
+def _of_one_width(states: Sequence[Tensor]) -> list[Tensor]:
+    return [state for state in states if state.shape == states[0].shape]

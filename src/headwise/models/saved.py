@@ -30,6 +30,7 @@ def save_trace(trace: Trace, path: Path) -> Path:
         tensors |= {f"{number}.{name}": tensor for name, tensor in _layer_tensors(layer).items()}
     facts = {
         "model_name": trace.model_name, "revision": trace.revision, "proof_error": trace.proof_error,
+        "output_error": trace.output_error,
         "text": asdict(trace.text), "target": None if trace.target is None else asdict(trace.target),
         "layers": [_layer_facts(layer) for layer in trace.layers],
     }  # fmt: skip
@@ -60,6 +61,7 @@ def open_trace(path: str | Path) -> Trace:
         hidden={name.removeprefix("hidden."): t for name, t in tensors.items() if name.startswith("hidden.")},
         revision=facts["revision"],
         proof_error=facts["proof_error"],
+        output_error=facts.get("output_error", float("nan")),
     )
 
 

@@ -61,6 +61,7 @@ class Trace:
     hidden: Mapping[str, Float[Tensor, "layer token d_model"]]
     revision: str | None = None
     proof_error: float = float("nan")
+    output_error: float = float("nan")  # this text's output, watched against not watched, relative
     change: tuple[Change, ...] = ()  # what was changed in the model
     model: Any = field(default=None, repr=False, compare=False)  # headwise.models.model.Model, which imports this file
 

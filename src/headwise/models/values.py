@@ -20,9 +20,9 @@ from transformers.pytorch_utils import Conv1D
 
 from headwise.models.capture import Call, Site, at_least_float
 from headwise.models.model import Model
-from headwise.models.proof import TOLERANCE, observe, probe_inputs, relative
-
-Event = tuple[str, nn.Module, Tensor]
+from headwise.models.probe import Event, observe, probe_inputs
+from headwise.models.proof import TOLERANCE
+from headwise.models.surroundings import relative
 
 
 class ValueMap(NamedTuple):

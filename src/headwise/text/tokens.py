@@ -35,6 +35,8 @@ def encode(
         options["return_offsets_mapping"] = True
     coded = tokenizer(text_target=text, **options) if as_target else tokenizer(text, pair, **options)
     ids = list(coded["input_ids"])
+    doubled = _opens_itself(tokenizer, text, ids)
+    ids = ids[doubled:]
     if limit is not None and len(ids) > limit:
         raise TooLongError(
             f"A text may have at most {limit} tokens for this model, but this one has {len(ids)}; shorten it, or pass "
@@ -42,7 +44,14 @@ def encode(
         )
     if not ids:
         raise InputError("A text must give at least one token, but this one gives none; pass another text.")
-    return _encoding(tokenizer, coded, ids, (text, pair))
+    return _encoding(tokenizer, coded, ids, (text, pair), doubled)
+
+
+def _opens_itself(tokenizer: PreTrainedTokenizerBase, text: str, ids: Sequence[int]) -> int:
+    """1 where the text begins with the token that was put before it again: chat templates write it, too."""
+    opening = tokenizer.bos_token
+    repeated = len(ids) > 2 and ids[0] == ids[1] == tokenizer.bos_token_id
+    return int(repeated and isinstance(opening, str) and text.startswith(opening) and text.strip() != opening)
 
 
 def _check_text(text: object) -> None:
@@ -59,12 +68,12 @@ def _check_text(text: object) -> None:
 
 
 def _encoding(
-    tokenizer: PreTrainedTokenizerBase, coded: Any, ids: list[int], texts: tuple[str, str | None]
+    tokenizer: PreTrainedTokenizerBase, coded: Any, ids: list[int], texts: tuple[str, str | None], doubled: int
 ) -> Encoding:
     tokens = tokenizer.convert_ids_to_tokens(ids)
     special_ids = {i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id}
     if tokenizer.is_fast:
-        offsets, source = list(coded["offset_mapping"]), coded.sequence_ids(0)
+        offsets, source = list(coded["offset_mapping"])[doubled:], coded.sequence_ids(0)[doubled:]
     else:
         offsets, source = _found(tokenizer, tokens, [i in special_ids for i in ids], texts)
     if not any(side is not None for side in source):

@@ -1,0 +1,137 @@
+"""What surrounds an attention call: its projection, the residual it is added to, and the norms around.
+
+The output projection is the linear module whose input *is* the attention output; W_O is what it does to unit vectors.
+The residual is the earlier tensor r for which a later module's input equals r + c · out (or r + c · norm(out)), and the
+norm that reads this sum is recognised by what it computes.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from headwise.errors import ModelError
+from headwise.models.capture import at_least_float
+from headwise.models.probe import Event
+from headwise.types import Circuit, Norm
+
+SAME = 1e-3  # relative; two tensors that differ by less are one
+
+
+def shaped(events: list[Event], like: Tensor) -> list[Event]:
+    """The events whose tensor has the size of `like`, in its shape (OPT folds batch and token into one axis)."""
+    fits = (e for e in events if e[2].numel() == like.numel() and e[2].shape[-1] == like.shape[-1])
+    return [(kind, module, tensor.reshape(like.shape)) for kind, module, tensor in fits]
+
+
+def find_projection(events: list[Event], out: Tensor, model: PreTrainedModel) -> tuple[int, nn.Module, Tensor]:
+    """The first linear module whose input is the attention output, where it fired, and what it gave."""
+    for at, (kind, module, tensor) in enumerate(events):
+        is_linear = kind == "in" and isinstance(module, nn.Linear | Conv1D) and tensor.numel() == out.numel()
+        if is_linear and torch.equal(tensor.flatten(), out.flatten()):
+            given = next(t for k, m, t in events[at:] if k == "out" and m is module)
+            return at + 1, module, given
+    raise ModelError(
+        f"An output projection must read the attention output directly, but none does in {model.config.model_type}; "
+        "this model cannot be analysed. `headwise list families` shows models that work."
+    )
+
+
+def as_matrix(projection: nn.Module, *, heads: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """W_O [head d_head d_model] and b_O of any affine module, by what it does to unit vectors.
+
+    W_O of a head is a slice of the projection's *input* axis.
+    """
+    size = heads * like.shape[-1]
+    unit = torch.eye(size, dtype=like.dtype, device=like.device)
+    b_o = projection(torch.zeros_like(unit[:1]))
+    w_o = at_least_float(projection(unit)) - at_least_float(b_o)
+    return w_o.reshape(heads, like.shape[-1], -1).contiguous(), at_least_float(b_o)[0].contiguous()
+
+
+def find_circuit(
+    before: list[Event],
+    after: list[Event],
+    projected: Tensor,
+    bare: Circuit,
+    eps: float,
+) -> tuple[nn.Module | None, Circuit]:
+    """The residual's module and the circuit around the projection; (None, bare) where no sum is found."""
+    branches: list[tuple[Norm | None, Tensor]] = [(None, projected)]
+    for kind, module, tensor in after:
+        if kind == "in" and same(tensor, projected, eps) and (inner := as_norm(module, tensor, eps)) is not None:
+            branches.append((inner, inner(projected)))
+            break
+    readers = [(m, t) for kind, m, t in after if kind == "in"]
+    for inner, branch in reversed(branches):
+        for kind, module, residual in before:
+            scales = [scale_of(total, residual, branch, eps) for _, total in readers]
+            if kind == "in" and any(scales):
+                scale, total = next((s, t) for s, (_, t) in zip(scales, readers, strict=True) if s)
+                norms = (as_norm(m, t, eps) for m, t in readers if same(t, total, eps))
+                outer = next((norm for norm in norms if norm is not None), None)
+                last, post = find_last(after, total, outer, eps)
+                return module, Circuit(bare.w_o, bare.b_o, scale, inner, outer, last, post)
+    return None, bare
+
+
+def find_last(after: list[Event], total: Tensor, outer: Norm | None, eps: float) -> tuple[Norm | None, bool]:
+    """The norm that reads the block's output, and whether the feed-forward block adds to outer(total) (post-norm).
+
+    The block's output is the later tensor that equals outer(total) or `total` plus what some module gave in between.
+    """
+    start = next(at for at, (kind, _, t) in enumerate(after) if kind == "in" and same(t, total, eps))
+    given: list[Tensor] = []
+    for kind, module, tensor in after[start:]:
+        if kind == "out":
+            given.append(tensor)
+        elif not same(tensor, total, eps) and (norm := as_norm(module, tensor, eps)) is not None:
+            for post, residual in ((True, outer and outer(total)), (False, total)):
+                if residual is not None and any(scale_of(tensor, residual, branch, eps) for branch in reversed(given)):
+                    return norm, post
+    return None, False
+
+
+def scale_of(total: Tensor, residual: Tensor, branch: Tensor, eps: float = 2**-23) -> float:
+    """The c for which total = residual + c · branch; 0 where there is none."""
+    rest = total - residual
+    c = float((rest * branch).sum() / branch.square().sum())
+    if not abs(c) > 1e-3:
+        return 0.0
+    # subtle: where a residual holds a number in the thousands, its rounding is larger than what is added to it.
+    rounding = 2 * eps * torch.maximum(total.abs(), residual.abs())
+    apart = ((rest - c * branch).abs() - rounding).clamp(min=0)
+    return c if float(apart.max() / branch.abs().max()) < max(SAME, 2 * eps) * abs(c) else 0.0
+
+
+def as_norm(module: nn.Module, example: Tensor, eps: float) -> Norm | None:
+    """The module as a LayerNorm or RMSNorm, recognised by its values on random inputs; None if it is neither."""
+    if list(module.children()) or any(p.ndim != 1 for p in module.parameters()):
+        return None
+    tiny = next((float(getattr(module, n)) for n in ("eps", "variance_epsilon", "epsilon") if hasattr(module, n)), 1e-6)
+    generator = torch.Generator().manual_seed(0)
+    dtype = next((p.dtype for p in module.parameters()), example.dtype)
+    first, second = torch.randn(2, 1, 1, example.shape[-1], generator=generator).to(example.device, dtype)
+    try:
+        bias, at_first, at_second = (at_least_float(module(x)) for x in (torch.zeros_like(first), first, second))
+    except (RuntimeError, TypeError, ValueError):
+        return None
+    first, second = at_least_float(first), at_least_float(second)
+    for centred in (True, False):
+        bare = Norm(torch.ones_like(bias[0, 0]), torch.zeros_like(bias[0, 0]), tiny, centred)
+        norm = Norm(((at_first - bias) / bare(first))[0, 0], bias[0, 0], tiny, centred)
+        if same(norm(second), at_second, eps):
+            return norm
+    return None
+
+
+def same(a: Tensor, b: Tensor, eps: float = 0.0) -> bool:
+    """Equal up to the rounding of the model's own precision, whose step is `eps`."""
+    return a.shape == b.shape and relative(a, b) < max(SAME, 2 * eps)
+
+
+def relative(a: Tensor, b: Tensor) -> float:
+    """The largest difference over the largest number."""
+    return float((a - b).abs().max() / b.abs().max().clamp(min=torch.finfo(b.dtype).tiny))
