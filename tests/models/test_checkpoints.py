@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import headwise as hw
 from headwise.errors import ModelError, ProofError
 from headwise.models.capture import quiet
-from headwise.models.surroundings import scale_of
+from headwise.models.surroundings import same, scale_of
 from headwise.models.tiny import FAMILIES, randomise, tiny_model, tiny_tokenizer
 from references.compare import assert_close
 
@@ -213,3 +213,5 @@ def test_a_residual_with_huge_numbers_is_still_found() -> None:
     assert scale_of(residual + 0.7 * branch, residual, branch, 2**-23) == pytest.approx(0.7, abs=1e-3)
     assert scale_of(residual + 0.7 * branch.roll(1, -1), residual, branch, 2**-23) == 0
     assert scale_of(residual + 0.7 * branch + 0.01 * branch.roll(1, -1), residual, branch, 2**-23) == 0
+    assert not same(residual + branch, residual)
+    assert same(residual * (1 + 1e-6), residual)

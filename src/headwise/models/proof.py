@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -86,7 +87,8 @@ def check_finite(model: PreTrainedModel) -> None:
 
 def find(model: PreTrainedModel) -> tuple[Timeline, tuple[Site, ...], float]:
     """Every call with what surrounds it, and the error of the worst projection."""
-    seen = model.base_model if reads_source_twice(model) else model  # lengths of their own for source and target
+    # subtle: of a classifier the base model, so that source and target have lengths of their own
+    seen: Any = model.base_model if reads_source_twice(model) else model
     timeline, _ = observe(seen, probe_inputs(seen))
     check_calls(model, timeline)
     found = [examine(timeline, place, model) for place in range(len(timeline.calls))]
