@@ -387,3 +387,11 @@ def test_a_folder_of_coreference_is_a_corpus(tmp_path):
 def test_a_folder_of_anything_else_is_none(tmp_path):
     with pytest.raises(InputError, match="is a folder"):
         open_corpus(tmp_path)
+
+
+def test_a_text_that_no_model_reads_is_skipped_with_its_reason(tmp_path):
+    path = tmp_path / "long.txt"
+    path.write_text("x" * 1_000_001 + "\n" + "y" * 1_000_000 + "\nshort\n")
+    skipped = Counter()
+    assert [len(document.text) for document in open_corpus(path).documents(skipped)] == [1_000_000, 5]
+    assert skipped == {"over 1,000,000 characters": 1}

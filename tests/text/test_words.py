@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwise.text.words import piece_offsets, units, word_spans
+from headwise.text.words import _touched, piece_offsets, units, word_spans
 
 
 @pytest.mark.parametrize(
@@ -83,3 +86,24 @@ def test_piece_offsets() -> None:
     text = "Die  Katze, Ａb ☃!"
     pieces = ["▁Die", "▁kat", "ze", ",", "▁Ab", "▁", "<unk>", "!"]
     assert [text[a:b] for a, b in piece_offsets(text, pieces)] == ["Die", "Kat", "ze", ",", "Ａb", "", "☃", "!"]
+
+
+def test_a_line_of_ten_million_characters_without_a_space_is_cheap() -> None:
+    """One token over all of it, as BERT's tokenizer gives: memory grows with the words, not the characters."""
+    text = "x" * 10_000_000
+    tracemalloc.start()
+    assert units(text, [(0, len(text))])[0] == [0]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * len(text)
+
+
+@given(st.text("ab -'.\u4e00 ", max_size=30), st.data())
+def test_words_touched_are_those_that_share_a_character(text: str, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    offsets = list(itertools.pairwise(cuts))
+    spans = word_spans(text)
+    owner = {char: number for number, (start, stop) in enumerate(spans) for char in range(start, stop)}
+    assert _touched(spans, offsets) == [
+        sorted({owner[char] for char in range(*span) if char in owner}) for span in offsets
+    ]

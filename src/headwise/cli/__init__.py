@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TextIO, cast
 
 import typer
 
 from headwise.cli import align, compare, inspect, list_, report, reproduce, run, serve, view
 from headwise.errors import HeadwiseError
+from headwise.text.terminal import Guarded, visible
 
 app = typer.Typer(
     name="headwise",
@@ -32,10 +34,11 @@ app.command("list", help=list_.HELP)(list_.list_)
 
 def main() -> None:
     """Run the command line: a user's mistake is one line on standard error and exit code 2, never a traceback."""
+    sys.stdout = cast(TextIO, Guarded(sys.stdout))  # texts, names and tokens are data: none may steer the terminal
     try:
         app()
     except HeadwiseError as error:
-        print(f"headwise: {error}", file=sys.stderr)
+        print(f"headwise: {visible(str(error))}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:  # the reader (`head`, a pager) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -16,6 +16,7 @@ from headwise.text import alignments, conllu, coref
 from headwise.text.streams import Stream
 
 LONGEST = 1 << 24  # bytes of a line or block; a binary file may have no line end at all
+MOST_CHARACTERS = 1_000_000  # of a text: no model reads more, and its words and tokens would take gigabytes to find
 ROWS = 4096  # rows of parquet held at once
 USUAL_COLUMNS = (
     ("#1 String", "#2 String"),  # GLUE's MRPC
@@ -62,6 +63,8 @@ def usable(text: str) -> str | None:
         return "empty"
     if "\0" in text:
         return "binary"
+    if len(text.strip()) > MOST_CHARACTERS:
+        return f"over {MOST_CHARACTERS:,} characters"
     with suppress(UnicodeEncodeError):
         text.encode()
         return None

@@ -9,6 +9,7 @@ in four bytes) they share the word.
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 import regex
@@ -36,8 +37,7 @@ def units(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[list[int], lis
     ([0, 0, 0, 1], ['un-do', 'it'])
     """
     spans = word_spans(text)
-    owner = {char: number for number, (start, stop) in enumerate(spans) for char in range(start, stop)}
-    touched = [sorted({owner[char] for char in range(*span) if char in owner}) for span in offsets]
+    touched = _touched(spans, offsets)
     leader = list(range(len(spans)))
     for words in touched:
         for other in words[1:]:
@@ -45,6 +45,15 @@ def units(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[list[int], lis
     for number, first in enumerate(leader):
         leader[number] = leader[first]
     return _renumber(text, spans, leader, touched)
+
+
+def _touched(spans: list[tuple[int, int]], offsets: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """For each token the words that it shares a character with; memory grows with the words, not the characters."""
+    starts, stops = [start for start, _ in spans], [stop for _, stop in spans]
+    return [
+        list(range(bisect_right(stops, start), bisect_left(starts, stop))) if start < stop else []
+        for start, stop in offsets
+    ]
 
 
 def _renumber(
