@@ -121,6 +121,21 @@ def test_killed_in_the_middle_and_run_again(corpus, tmp_path):
     assert open_result(out).table.equals(undisturbed.table)
 
 
+def test_a_run_that_is_terminated_leaves_no_lock_and_can_be_resumed(corpus, tmp_path):
+    out = tmp_path / "out"
+    process = subprocess.Popen(command(corpus, out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + patience()
+    while not list((out / ".run").glob("shard-*.json")) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.002)
+    assert (out / ".lock").exists()
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=patience())
+    assert process.returncode == 143
+    assert "Traceback" not in errors
+    assert not (out / ".lock").exists()
+    assert list((out / ".run").glob("shard-*.json"))
+
+
 def interrupted(corpus: Path, out: Path, monkeypatch) -> None:
     """A run that fails while writing its sixth shard."""
     from headwise.engine import run as module

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO, cast
 
 import typer
@@ -34,15 +37,28 @@ app.command("list", help=list_.HELP)(list_.list_)
 
 def main() -> None:
     """Run the command line: a user's mistake is one line on standard error and exit code 2, never a traceback."""
-    sys.stdout = cast(TextIO, Guarded(sys.stdout))  # texts, names and tokens are data: none may steer the terminal
+    with _careful():
+        try:
+            app()
+        except HeadwiseError as error:
+            print(f"headwise: {visible(str(error))}", file=sys.stderr)
+            sys.exit(2)
+        except BrokenPipeError:  # the reader (`head`, a pager) has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        except KeyboardInterrupt:
+            print("headwise: stopped.", file=sys.stderr)
+            sys.exit(130)
+
+
+@contextmanager
+def _careful() -> Iterator[None]:
+    """Texts, names and tokens are data: none may steer the terminal. SIGTERM is as Ctrl-C: locks and workers go."""
+    stdout = sys.stdout
+    sys.stdout = cast(TextIO, Guarded(stdout))
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        app()
-    except HeadwiseError as error:
-        print(f"headwise: {visible(str(error))}", file=sys.stderr)
-        sys.exit(2)
-    except BrokenPipeError:  # the reader (`head`, a pager) has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except KeyboardInterrupt:
-        print("headwise: stopped.", file=sys.stderr)
-        sys.exit(130)
+        yield
+    finally:
+        sys.stdout = stdout
+        signal.signal(signal.SIGTERM, before)

@@ -7,7 +7,9 @@ that dies is started again by Ray and its shard computed again, to the same bits
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import socket
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headwise.engine.fold import Folded, fold
@@ -15,6 +17,7 @@ from headwise.engine.plan import Plan
 from headwise.errors import InputError, ModelError
 from headwise.text.corpus import CorpusSpec, Document, Shard
 
+ANSWER_SECONDS = 5  # before it is said that nobody listens, or that no core is free
 AHEAD = 2  # shards given to a worker at once, so that none waits for the driver
 
 
@@ -25,15 +28,52 @@ def fold_on_ray(
     ray = _ray()
     if plan.model["source"] is None:
         raise InputError("On Ray every worker loads the model by name, but it was given as an object; pass its name.")
-    started = _connect(ray, address)
+    started, pool = _connect(ray, address), []
     try:
-        cores = int(ray.cluster_resources().get("CPU", 1))
         each = threads or 1
-        pool = [_actor(ray, each).remote(_portable(plan), each) for _ in range(workers or max(1, cores // each))]
+        count = _crew(ray, workers, each)
+        pool = [_actor(ray, each).remote(_portable(plan), each) for _ in range(count)]
         yield from _spread(ray, pool, shards, plan)
     finally:
+        for worker in pool:  # at once: a worker in the middle of a shard would be waited for
+            ray.kill(worker, no_restart=True)
         if started:
             ray.shutdown()
+
+
+def crew(machines: Sequence[int], free: int, workers: int | None, threads: int) -> int:
+    """How many workers with so many threads each there are to be; what does not fit would be waited for for ever.
+
+    `machines` are the cores of each, `free` those that nobody uses.
+
+    >>> crew([4, 2], 5, None, 2)
+    2
+    """
+    fit = min(sum(cores // threads for cores in machines), free // threads)
+    asked = workers or fit
+    if asked > fit or not asked:
+        there = f"Ray has {' + '.join(map(str, machines))} cores, {free} of them free"
+        wanted = f"{asked or 1} worker{'s' if asked > 1 else ''} with {threads} thread{'s' if threads > 1 else ''} each"
+        most = f"at most --workers {fit}" if fit else "fewer --threads, or wait until the cluster is free"
+        raise InputError(f"{wanted} must fit, a worker on one machine, but {there}; ask for {most}.")
+    return asked
+
+
+def _crew(ray: Any, workers: int | None, threads: int) -> int:
+    """The same of a running cluster; cores that another run is about to give back are waited for, a while."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        machines, free = _cores(ray)
+        if time.monotonic() > deadline or free >= (workers or 1) * threads:
+            return crew(machines, free, workers, threads)
+        crew(machines, sum(machines), workers, threads)  # would it ever fit?
+        time.sleep(0.1)
+
+
+def _cores(ray: Any) -> tuple[list[int], int]:
+    """The cores of every machine that is up, and how many are free altogether."""
+    machines = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+    return sorted(machines, reverse=True), int(ray.available_resources().get("CPU", 0))
 
 
 def _ray() -> Any:
@@ -49,15 +89,32 @@ def _connect(ray: Any, address: str | None) -> bool:
     """True where this process started (or joined) Ray and so must leave it again."""
     if ray.is_initialized():
         return False
+    if address is not None:
+        _answers(address)
     try:
         local = {"include_dashboard": False} if address is None else {}
         ray.init(address=address, log_to_driver=False, logging_level="error", **local)
-    except (ConnectionError, ValueError) as error:
-        reason = str(error).splitlines()[0]
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0]
         raise InputError(
             f"A Ray cluster must answer at {address}, but it does not ({reason}); start it first."
         ) from None
     return True
+
+
+def _answers(address: str) -> None:
+    """Refuse within seconds an address where nobody listens; Ray itself would try for minutes."""
+    if address in ("auto", "local"):
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise InputError(f"The address of a Ray cluster must be HOST:PORT or auto, but {address!r} was given.")
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS).close()
+    except OSError as error:
+        raise InputError(
+            f"A Ray cluster must answer at {address}, but it does not ({error.strerror or error}); start it first."
+        ) from None
 
 
 def _actor(ray: Any, threads: int) -> Any:

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 import regex
 
 IDEOGRAPH = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-LETTERS = rf"(?:(?![{IDEOGRAPH}])[\w\p{{M}}])+"
-WORD = regex.compile(rf"{LETTERS}(?:['’\-]{LETTERS})*|\S")
+# possessive (++, *+): nothing after a run of letters could need one back, and a word of a megabyte keeps no way back
+LETTERS = rf"[[\w\p{{M}}]--[{IDEOGRAPH}]]++"
+WORD = regex.compile(rf"(?V1){LETTERS}(?:['’\-]{LETTERS})*+|\S")
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
