@@ -1,4 +1,4 @@
-# make demo | test | quick | check | portable | docs | bench; everything lives in .venv, and the second run is quick.
+# make demo | test | quick | check | portable | docs | bench | release; everything lives in .venv, and the second run is quick.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
@@ -7,7 +7,7 @@ export HF_HUB_OFFLINE ?= 1
 WORKERS ?= $(shell nproc)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: demo test quick check portable docs bench clean
+.PHONY: demo test quick check portable docs bench release clean
 
 demo: $(READY)
 	$(BIN)/headwise report --first 64 --out out/demo
@@ -40,6 +40,14 @@ docs: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/foundation.py
+
+# Builds and checks what a person then publishes.
+release: $(READY)
+	rm -rf dist
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	@echo "Built $$(ls dist). To publish: date the version in CHANGELOG.md, tag it (git tag v$$(grep -m1 -o '[0-9.]*[0-9]' pyproject.toml)), then twine upload dist/*."
 
 # torch comes only through the pin: unpinned it would pull gigabytes of CUDA.
 $(READY): pyproject.toml constraints.txt
