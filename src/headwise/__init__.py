@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from headwise.engine.run import run as run
     from headwise.models.load import load as load
     from headwise.models.model import Model as Model
-    from headwise.models.trace import Trace as Trace
     from headwise.reports import report as report
     from headwise.results import Result as Result
+    from headwise.traces import Trace as Trace
     from headwise.viewer import view as view
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Model": ("headwise.models.model", "Model"),
-    "Trace": ("headwise.models.trace", "Trace"),
+    "Trace": ("headwise.traces", "Trace"),
     "load": ("headwise.models.load", "load"),
     "Result": ("headwise.results", "Result"),
     "open": ("headwise.engine.opened", "open_"),

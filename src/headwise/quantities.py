@@ -10,10 +10,12 @@ measure is one file that registers its function here:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from headwise.errors import InputError
 from headwise.registry import Entry, Registry, T, unknown
 
 if TYPE_CHECKING:
@@ -147,3 +149,11 @@ def every() -> list[Quantity]:
 def _every() -> Iterator[Quantity]:
     for registry in MAPS:
         yield from registry.entries()
+
+
+def check_options(name: str, method: Callable[..., Any], options: dict[str, Any]) -> None:
+    """Refuse options that a method does not have."""
+    known = [p.name for p in inspect.signature(method).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for option in options:
+        if option not in known:
+            raise InputError(f"Options of {name} are {', '.join(known) or 'none'}, but {option!r} was given.")

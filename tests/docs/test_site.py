@@ -7,10 +7,9 @@ import re
 import pytest
 
 from docs.pages import ROOT, blocks, built
-from headwise.attributions import ORIGINS, PASSES
-from headwise.measures import ATTENTION, MIXING
+from headwise.quantities import AXES, Quantity, every
 
-QUANTITIES = (*ATTENTION, *MIXING, *PASSES, *ORIGINS)
+QUANTITIES = tuple(quantity.name for quantity in every())
 QUANTITY_SECTIONS = ("Formula", "Reading", "Traps", "Cost", "Reference")
 
 
@@ -36,3 +35,23 @@ def test_every_quantity_has_a_page_with_the_same_sections(name):
 def test_no_page_is_of_a_quantity_that_is_not_there():
     pages = {page.stem for page in (ROOT / "docs" / "quantities").glob("*.md")}
     assert pages == {*QUANTITIES, "index", "origins", "alternatives"}
+
+
+def row_of(quantity: Quantity) -> str:
+    return f"| [`{quantity.name}`]({quantity.name}.md) | {quantity.about} | {quantity.rows} | {quantity.cost} |"
+
+
+def test_the_index_is_the_table_of_the_records():
+    """To mend: write the lines that this test expects into the page."""
+    page = (ROOT / "docs" / "quantities" / "index.md").read_text("utf-8")
+    for kind in AXES:
+        expected = [row_of(quantity) for quantity in every() if quantity.kind == kind]
+        missing = [row for row in expected if row not in page]
+        assert not missing, "\n".join(missing)
+    assert tuple(re.findall(r"^\| \[`([^`]+)`\]", page, re.MULTILINE)) == QUANTITIES
+
+
+def test_the_index_says_what_is_signed():
+    page = " ".join((ROOT / "docs" / "quantities" / "index.md").read_text("utf-8").split())
+    signed = [f"`{quantity.name}`" for quantity in every() if quantity.signed]
+    assert f"Only {' and '.join(signed)} are signed." in page

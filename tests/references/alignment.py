@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headwise.models.trace import Trace
 from headwise.text.alignments import Pair
+from headwise.traces import Trace
 from headwise.types import Layer
 from references.quantities import effective, numbers, sent
 

@@ -6,16 +6,12 @@ every input token in every hidden token. Layer 0 is the output of the first bloc
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
-from headwise.errors import InputError
-from headwise.quantities import ORIGINS, PASSES
+from headwise.quantities import ORIGINS, PASSES, check_options
 
 
 @dataclass(frozen=True)
@@ -29,14 +25,6 @@ class Origins:
 
     maps: Float[Tensor, "batch layer token input"]
     error: Float[Tensor, "batch layer token input"] | None = None
-
-
-def check_options(name: str, method: Callable[..., Any], options: dict[str, Any]) -> None:
-    """Refuse options that a method does not have."""
-    known = [p.name for p in inspect.signature(method).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    for option in options:
-        if option not in known:
-            raise InputError(f"Options of {name} are {', '.join(known) or 'none'}, but {option!r} was given.")
 
 
 __all__ = ["ORIGINS", "PASSES", "Origins", "check_options"]

@@ -16,7 +16,7 @@ from headwise.errors import InputError
 if TYPE_CHECKING:
     import polars as pl
 
-    from headwise.models.trace import Trace
+    from headwise.traces import Trace
 
 HELP = """One text, or a pair, through a model: a table of its heads, and whether their weights can be believed.
 

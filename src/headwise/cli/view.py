@@ -38,7 +38,7 @@ def view(
     if (text is None) == (from_ is None):
         raise InputError("A page shows either a text or a saved trace; pass one TEXT, or --from FILE, and not both.")
     if from_ is not None:
-        from headwise.models.saved import open_trace
+        from headwise.traces.saved import open_trace
 
         trace = open_trace(from_)
     else:

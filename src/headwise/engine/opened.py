@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headwise.models.saved import open_trace
-from headwise.models.trace import Trace
 from headwise.results import Result, open_result
+from headwise.traces import Trace
+from headwise.traces.saved import open_trace
 
 
 def open_(path: str | Path) -> Result | Trace:

@@ -19,8 +19,8 @@ from headwise.models import editing
 from headwise.models.capture import ROWS, Recorder, Site, Visitor, evaluating, quiet, recording
 from headwise.models.probe import accepts, first_output, position_limit, reads_source_twice, without_cache
 from headwise.models.proof import OUTPUT_TOLERANCE, Proof, output_error
-from headwise.models.trace import Trace
 from headwise.text.tokens import encode
+from headwise.traces import Trace
 from headwise.types import Batch, Encoding
 
 MAP_BYTES = 4 * 2**30  # the most that the stored maps of one trace may take

@@ -11,8 +11,8 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from headwise.errors import InputError, TooLongError
 from headwise.models.model import Model
-from headwise.models.trace import Trace
 from headwise.server.jobs import Job
+from headwise.traces import Trace
 from headwise.viewer.build import html_of
 from headwise.viewer.of_trace import page_of_trace, shown
 

@@ -38,7 +38,6 @@ from headwise.studies.surface import Surface
 from headwise.studies.tables import counted, first_stack, heads, percent
 from headwise.types import Layer
 
-QUANTITIES = ("raw", "norm")
 SURFACE = "surface/"
 CLEAR, BROAD = 0.4, 0.9
 BEHAVIOURS = {
@@ -174,12 +173,12 @@ def _surface() -> Study:
 
 
 def _check_quantity(quantity: str) -> None:
-    if quantity in QUANTITIES:
+    if not ATTENTION.entry(quantity).signed:
         return
-    ATTENTION.entry(quantity)  # refuses what there is not
+    unsigned = [each.name for each in ATTENTION.entries() if not each.signed]
     raise InputError(
         f"Jensen-Shannon divergences are between distributions, but {quantity} attention is signed and its rows need "
-        f"not sum to 1; choose {' or '.join(QUANTITIES)}."
+        f"not sum to 1; choose {' or '.join(unsigned)}."
     )
 
 

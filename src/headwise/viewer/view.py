@@ -11,6 +11,7 @@ from typing import Any
 
 from headwise.errors import InputError
 from headwise.results.files import write_files
+from headwise.traces import WAYS
 from headwise.viewer.build import frame_of, html_of
 from headwise.viewer.of_tensors import page_of_tensors
 from headwise.viewer.of_trace import TraceLike, page_of_trace
@@ -80,16 +81,19 @@ def page_of(trace: TraceLike, *, budget: int = BUDGET, **choices: Any) -> str:
     return view_of(trace, budget=budget, **choices).html()
 
 
+@WAYS.add("save_html", "The viewer's page of a text, as a file.")
 def save_page(trace: TraceLike, path: str | Path, *, budget: int = BUDGET, **choices: Any) -> Path:
     """Write the page of a trace to a file."""
     return view_of(trace, budget=budget, **choices).save(path)
 
 
+@WAYS.add("show", "The viewer, in a notebook in place, elsewhere in the browser.")
 def show(trace: TraceLike, **choices: Any) -> View | Path:
     """Show a trace: in a notebook in place, elsewhere in the browser."""
     return view_of(trace, **choices).show()
 
 
+@WAYS.add("frame", "The viewer as a notebook's cell.")
 def frame(trace: TraceLike, **choices: Any) -> str:
     """The page of a trace as a notebook shows it."""
     return frame_of(page_of_trace(trace, **choices))

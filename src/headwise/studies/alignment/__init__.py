@@ -30,14 +30,14 @@ from headwise.studies.alignment import gradients
 from headwise.studies.alignment.answers import aligned
 from headwise.studies.alignment.extract import EXTRACTIONS, backwards, forwards, only
 from headwise.studies.alignment.maps import (
-    OF_HEADS,
-    QUANTITIES,
     RULES,
     Column,
     between_tokens,
     columns,
     from_rows,
+    offered,
     received,
+    together,
 )
 from headwise.studies.alignment.scores import (
     Division,
@@ -113,7 +113,7 @@ class Alignment(Study):
         super().check(model)
         check_division(self.choose, self.choose_first, self.resamples)
         for name, chosen, known in (
-            ("quantities", self.quantities, QUANTITIES),
+            ("quantities", self.quantities, offered()),
             ("positions", self.positions, POSITIONS),
             ("extractions", self.extractions, tuple(EXTRACTIONS)),
             ("gradients", self.gradients, gradients.METHODS),
@@ -127,7 +127,7 @@ class Alignment(Study):
             raise InputError(f"threshold must be a share of a row, above 0 and up to 1; got {self.threshold}.")
         if self.rule == "union" and "mutual" in self.extractions:
             raise InputError("rule=union goes with argmax and threshold; got mutual. Take it with rule=soft.")
-        if not any(OF_HEADS.get(quantity, "itself") for quantity in self.quantities) and not self.heads:
+        if not any(map(together, self.quantities)) and not self.heads:
             raise InputError("norm is a quantity of single heads, but heads=false; add norm-sum, or keep the heads.")
         if self.gradients:
             gradients.check(model)

@@ -11,6 +11,7 @@ import polars as pl
 
 from headwise.plots.alignment import rates_by_layer, rates_of_methods, soft_alignment
 from headwise.plots.theme import CATEGORIES, themed
+from headwise.quantities import every
 from headwise.stats import Pieces
 from headwise.studies.alignment.scores import from_bits
 from headwise.studies.hits import from_bytes
@@ -53,8 +54,8 @@ def _first_way(table: pl.DataFrame) -> pl.DataFrame:
 
 def _fig7(table: pl.DataFrame, setting: Setting) -> Any:
     rows = _first_way(table).filter(pl.col("head").is_null() & pl.col("layer").is_not_null())
-    there = [quantity for quantity in LABELS if quantity in set(rows["quantity"])]
-    colours = dict(zip([LABELS[quantity] for quantity in there], CATEGORIES, strict=False))
+    there = [each.name for each in every() if each.name in set(rows["quantity"])]
+    colours = dict(zip([LABELS.get(name, name) for name in there], CATEGORIES, strict=False))
     panels = {position: title for position, title in PANELS.items() if position in set(rows["position"])}
     named = rows.with_columns(quantity=pl.col("quantity").replace(LABELS))
     return themed(
@@ -133,7 +134,11 @@ def _panel(state: State, number: int, position: str, together: Sequence[str], qu
     flat = _of(state, f"soft {position}@cross.{layer}", number)
     matrix = flat[:, column].reshape(len(target), len(source)).double().numpy()
     return soft_alignment(
-        matrix, source, target, _gold(state, number, (len(source), len(target))), title=f"L{layer}, {LABELS[quantity]}"
+        matrix,
+        source,
+        target,
+        _gold(state, number, (len(source), len(target))),
+        title=f"L{layer}, {LABELS.get(quantity, quantity)}",
     )
 
 

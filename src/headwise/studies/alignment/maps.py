@@ -32,10 +32,6 @@ from headwise.types import Layer
 
 RULES = ("soft", "union")
 CHUNK = 2**19  # numbers of u formed at once, to stay in the cache
-OF_HEADS = {"raw": "mean", "effective": "mean", "norm": None}  # how heads become one map; None: see norm-sum
-TOGETHER = ("norm-sum", "alti")
-QUANTITIES = (*OF_HEADS, *TOGETHER)
-
 Tokens = Float[Tensor, "batch head query key"]
 
 
@@ -53,9 +49,9 @@ def columns(quantities: Sequence[str], heads: int, *, each_head: bool) -> list[C
 
 def _columns(quantities: Sequence[str], heads: int, each_head: bool) -> Iterator[Column]:
     for quantity in quantities:
-        if OF_HEADS.get(quantity, "itself") is not None:
+        if together(quantity):
             yield Column(quantity, None)
-        if quantity in OF_HEADS and each_head:
+        if quantity in ATTENTION and each_head:
             yield from (Column(quantity, head) for head in range(heads))
 
 
@@ -65,8 +61,8 @@ def received(
     """What the columns receive from every row, for each of `columns`; the maps of heads are not formed."""
     found = []
     for quantity in quantities:
-        if quantity in OF_HEADS:
-            found += _kept(key_sums(layer, quantity, weights), OF_HEADS[quantity], each_head)
+        if quantity in ATTENTION:
+            found += _kept(key_sums(layer, quantity, weights), together(quantity), each_head)
         else:
             found.append((_together(quantity)(layer) @ weights)[:, None])
     return torch.cat(found, dim=1)
@@ -76,19 +72,30 @@ def between_tokens(layer: Layer, quantities: Sequence[str], *, each_head: bool) 
     """The same maps between tokens."""
     found = []
     for quantity in quantities:
-        if quantity in OF_HEADS:
-            found += _kept(ATTENTION[quantity](layer), OF_HEADS[quantity], each_head)
+        if quantity in ATTENTION:
+            found += _kept(ATTENTION[quantity](layer), together(quantity), each_head)
         else:
             found.append(_together(quantity)(layer)[:, None])
     return torch.cat(found, dim=1)
 
 
-def _kept(heads: Float[Tensor, "batch head query column"], how: str | None, each_head: bool) -> list[Tensor]:
-    return [*([heads.mean(1, keepdim=True)] if how else []), *([heads] if each_head else [])]
+def together(quantity: str) -> bool:
+    """Whether a quantity has a map of all heads together: its own, or their mean where that says something."""
+    return quantity in MIXING or ATTENTION.entry(quantity).mean
+
+
+def offered() -> tuple[str, ...]:
+    """The quantities of cross-attention: those of heads, and of all together where no residual is in the way."""
+    mixing = (each.name for each in MIXING.entries() if not each.residual or each.name in WITHOUT_OWN_ROW)
+    return (*ATTENTION, *mixing)
+
+
+def _kept(heads: Float[Tensor, "batch head query column"], mean: bool, each_head: bool) -> list[Tensor]:
+    return [*([heads.mean(1, keepdim=True)] if mean else []), *([heads] if each_head else [])]
 
 
 def _together(quantity: str) -> Callable[[Layer], Float[Tensor, "batch query key"]]:
-    return cross_alti if quantity == "alti" else MIXING[quantity]
+    return WITHOUT_OWN_ROW.get(quantity, MIXING[quantity])
 
 
 def cross_alti(layer: Layer) -> Float[Tensor, "batch query key"]:
@@ -115,6 +122,9 @@ def cross_alti(layer: Layer) -> Float[Tensor, "batch query key"]:
             u = u if size is None else u.mul_(size[:, None, some])
         near[:, :, some] = y[:, None, some].abs().sum(-1) - u.sub_(y[:, None, some]).abs_().sum(-1)
     return torch.where(layer.visible & layer.query_mask[..., None], near.mT, 0.0)
+
+
+WITHOUT_OWN_ROW = {"alti": cross_alti}  # what needs the query among the keys, done without it
 
 
 def from_rows(

@@ -12,8 +12,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from headwise.errors import InputError
-from headwise.models.trace import Trace
 from headwise.results.files import write_files
+from headwise.traces.trace import Trace
 from headwise.types import Circuit, Encoding, Layer, Norm
 
 FORMAT = "headwise-trace-2"

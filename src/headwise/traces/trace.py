@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,9 @@ from torch import Tensor
 
 from headwise.changes import Change
 from headwise.errors import InputError
-from headwise.measures import ATTENTION, MIXING, agreement, nullspace, simplex
+from headwise.measures import agreement, nullspace, simplex
+from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, check_options, find
+from headwise.traces.ways import WAYS
 from headwise.types import Encoding, Layer
 
 
@@ -90,8 +91,8 @@ class Trace:
 
     def mixing(self, name: str, *, stack: str | None = None) -> Float[Tensor, "layer query key"]:
         """A mixing quantity, heads merged: norm-residual, globenc, alti, value-zeroing …"""
-        if name in _attributions().PASSES:
-            return self._by_passes(name, _attributions().PASSES[name], {}, stack)
+        if name in PASSES:
+            return self._by_passes(name, PASSES[name], {}, stack)
         return torch.cat([MIXING[name](layer) for layer in self.of(stack)])
 
     def origins(self, name: str, *, stack: str | None = None, **options: Any) -> Float[Tensor, "layer token input"]:
@@ -99,16 +100,14 @@ class Trace:
 
         Row l is the output of block l. `options` are the method's own, e.g. k=64, exact=True or mixing="globenc".
         """
-        method = _attributions().ORIGINS[name]
+        method = ORIGINS[name]
         return self._by_passes(name, lambda *given, **more: method(*given, **more).maps, options, stack, method)
 
     def quantity(self, name: str, *, stack: str | None = None) -> Float[Tensor, "layer head query key"]:
         """Any quantity by name; mixing quantities and origins come with a head axis of length 1."""
-        if name in MIXING or name in _attributions().PASSES:
-            return self.mixing(name, stack=stack)[:, None]
-        if name in _attributions().ORIGINS:
-            return self.origins(name, stack=stack)[:, None]
-        return self.attention(name, stack=stack)
+        if (kind := find(name).kind) == "attention":
+            return self.attention(name, stack=stack)
+        return (self.mixing if kind == "mixing" else self.origins)(name, stack=stack)[:, None]
 
     def words(
         self, quantity: str = "raw", *, to: str = "sum", from_: str = "mean", stack: str | None = None
@@ -125,7 +124,9 @@ class Trace:
 
     def heads(self, quantity: str = "raw", *, stack: str | None = None) -> Any:
         """A polars table with one row a head: entropy, where its attention goes, null-space facts."""
-        return importlib.import_module("headwise.models.heads").head_table(self, quantity, stack=stack)
+        from headwise.traces.heads import head_table  # which imports this file
+
+        return head_table(self, quantity, stack=stack)
 
     def nullspace(self, *, stack: str | None = None) -> NullSpace:
         """Per layer and head, what of the attention is pinned down by the head's output and what is not."""
@@ -199,23 +200,24 @@ class Trace:
     ) -> Any:
         """An Altair chart of one head: its four maps, and for one query the interval of every weight."""
         self._layer(layer, head, stack)
-        draw = importlib.import_module("headwise.plots.head").head_figure
-        return draw(self, layer, head, query=query, words=words, stack=stack)
+        return WAYS["figure"](self, layer, head, query=query, words=words, stack=stack)
 
     def save(self, path: str | Path) -> Path:
         """Write the trace to one safetensors file; `hw.open(path)` gives it back."""
-        return importlib.import_module("headwise.models.saved").save_trace(self, Path(path))
+        from headwise.traces.saved import save_trace  # which imports this file
+
+        return save_trace(self, Path(path))
 
     def save_html(self, path: str | Path) -> Path:
         """Write the viewer's page for this text: one file that needs no network."""
-        return _viewer().save_page(self, Path(path))
+        return WAYS["save_html"](self, Path(path))
 
     def show(self) -> Any:
         """The viewer: in a notebook in place, elsewhere in the browser."""
-        return _viewer().show(self)
+        return WAYS["show"](self)
 
     def _repr_html_(self) -> str:
-        return _viewer().frame(self)
+        return WAYS["frame"](self)
 
     def _by_passes(
         self,
@@ -233,7 +235,7 @@ class Trace:
                 f"{name} needs passes through the model, but this trace was opened from a file; load {self.model_name} "
                 "and trace the text again."
             )
-        _attributions().check_options(name, signature or method, options)
+        check_options(name, signature or method, options)
         batch = self.model.batch([self.text], [] if self.target is None else [self.target])
         with self.model.changed(*self.change):
             return method(self.model, batch, **options)[0, [layer.index for layer in self.of(stack)]]
@@ -288,16 +290,6 @@ def _output_change(layer: Layer, head: int, changed: Float[Tensor, "query key"])
     before = layer.alpha[0, head].double() @ vectors
     moved, size = (changed @ vectors - before).norm(dim=-1), before.norm(dim=-1)
     return float(torch.where(moved == 0, 0.0, moved / size).max())  # a head whose W_O is zero sends nothing either way
-
-
-def _attributions() -> Any:
-    """By name, since the attributions stand above the models and import them."""
-    return importlib.import_module("headwise.attributions")
-
-
-def _viewer() -> Any:
-    """By name, since the viewer stands above the models and imports them."""
-    return importlib.import_module("headwise.viewer")
 
 
 __all__ = ["Alternative", "NullSpace", "Trace"]

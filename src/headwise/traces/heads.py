@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from headwise.measures import rows
-from headwise.models.trace import Trace
 from headwise.quantities import find
+from headwise.traces.trace import Trace
 
 
 def head_table(trace: Trace, quantity: str = "raw", *, stack: str | None = None) -> pl.DataFrame:

@@ -1,0 +1,9 @@
+"""One text through one model, as data: what was captured, and every quantity of it by name.
+
+What draws or shows a trace stands above and registers itself in `WAYS`.
+"""
+
+from headwise.traces.trace import Alternative, NullSpace, Trace
+from headwise.traces.ways import WAYS
+
+__all__ = ["WAYS", "Alternative", "NullSpace", "Trace"]

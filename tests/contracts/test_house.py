@@ -1,0 +1,76 @@
+"""The house as its plan says: nothing reaches upward by a string, and nobody keeps a list of quantities."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import headwise
+from headwise.quantities import every
+from headwise.viewer.of_trace import ALTERNATIVE
+
+SOURCE = Path(headwise.__file__).parent
+NAMES = {*(quantity.name for quantity in every()), ALTERNATIVE.name}
+
+BY_STRING = {  # who may import a module of headwise by a string, and why
+    "__init__.py": "names of the public surface are imported at their first use",
+    "registry.py": "a registry imports the package that fills it",
+    "models/families/__init__.py": "a family's own file, in its own folder, by the name of the model's type",
+}
+LISTS = {  # where two or more quantities stand side by side by name, and why
+    "changes.py": "ways to change a head's weights, of which two are called as the quantities are",
+    "models/weighing.py": "the same ways, done",
+    "measures/reductions.py": "sums that need no map; what is not here is formed first, and gives the same",
+    "viewer/figure.py": "the four maps that a figure of one head puts side by side, and their legends",
+    "studies/nullspace.py": "the study of what the null space takes from raw weights: raw, effective, their difference",
+    "studies/received.py": "the two means that this study takes, each by its own formula",
+    "papers/brunner2020.py": "the figures of the paper in which each is drawn",
+    "studies/alignment/figures.py": "short names in the legends of the paper's figures; all others go by their own",
+}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text("utf-8"))
+
+
+def imports_by_string(tree: ast.Module) -> list[str]:
+    """What is imported by a string: a name of headwise, or one that cannot be read off the source."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    named = [c for c in calls if ast.unparse(c.func).rpartition(".")[2] in ("import_module", "__import__") and c.args]
+    found = [c.args[0] for c in named]
+    outside = [a for a in found if isinstance(a, ast.Constant) and not str(a.value).startswith(("headwise", "."))]
+    return [ast.unparse(a) for a in found if a not in outside]
+
+
+def lists_of_names(tree: ast.Module) -> list[str]:
+    """Literal tuples, lists, sets and dicts with two or more quantities; the defaults of a study's settings aside."""
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    defaults = {id(line.value) for each in classes for line in each.body if isinstance(line, ast.AnnAssign)}
+    found = []
+    for node in ast.walk(tree):
+        members = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
+        names = {member.value for member in members if isinstance(member, ast.Constant)} & NAMES
+        if len(names) >= 2 and id(node) not in defaults:
+            found.append(ast.unparse(node))
+    return found
+
+
+def test_the_checks_can_fail() -> None:
+    assert imports_by_string(ast.parse("importlib.import_module('headwise.viewer')")) == ["'headwise.viewer'"]
+    assert imports_by_string(ast.parse("import_module(where)")) == ["where"]
+    assert imports_by_string(ast.parse("importlib.import_module('torch.fx')")) == []
+    assert lists_of_names(ast.parse("X = ('rollout', 'flow')")) == ["('rollout', 'flow')"]
+    assert lists_of_names(ast.parse("X = {'raw': 1, 'norm': 2}")) == ["{'raw': 1, 'norm': 2}"]
+    assert lists_of_names(ast.parse("class S:\n    quantities: tuple[str, ...] = ('raw', 'norm')")) == []
+
+
+def test_nothing_reaches_upward_by_a_string() -> None:
+    found = {name: strings for name, tree in modules() if (strings := imports_by_string(tree))}
+    assert set(found) == set(BY_STRING), found
+
+
+def test_nobody_else_keeps_a_list_of_quantities() -> None:
+    found = {name: lists for name, tree in modules() if (lists := lists_of_names(tree))}
+    assert set(found) == set(LISTS), {name: lists for name, lists in found.items() if name not in LISTS}
