@@ -4,7 +4,7 @@
 
 A method is scored by how well its scores tell the planted evidence from the other words of a text: the area under the
 ROC curve (0.5 is chance) and the precision among as many words as there is evidence, over texts that the model gets
-right. Intervals: mean ± 1.96 standard errors over texts. Only models that solve their task (accuracy ≥ 0.98) are judged.
+right. Intervals: mean ± 1.96 standard errors over texts. Only models that solve their task (accuracy ≥ 0.98) count.
 """
 
 from __future__ import annotations

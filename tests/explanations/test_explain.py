@@ -162,7 +162,7 @@ def test_what_the_page_shows_is_what_was_found(found) -> None:
 
 def test_the_figure_has_bars_and_both_curves(found) -> None:
     spec = found.figure().to_dict()
-    text = json.dumps(spec)
+    text = json.dumps(spec, ensure_ascii=False)
     assert "kept alone" in text
     assert "removed" in text
     assert found.verdict.sentence in text

@@ -211,7 +211,7 @@ def rollout(question: Question) -> Scores:
     return Scores(_at_rows(question, maps[0, -1].double().cpu()), 1.0)
 
 
-def _at_rows(question: Question, map_: Float64[Tensor, "row token"]) -> Float64[Tensor, "target token"]:
+def _at_rows(question: Question, map_: Float64[Tensor, "row source"]) -> Float64[Tensor, "target token"]:
     """A map at the rows that a target reads, their mean; a classifier reads the first token, a causal one the last."""
     rows = question.rows or ((len(question.text) - 1,) if question.model.causal else (0,))
     found = torch.zeros(len(question.targets), len(question), dtype=torch.float64)

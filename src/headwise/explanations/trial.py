@@ -34,7 +34,7 @@ ORDERS = 19  # random ones: the chance to be above all of them is one in twenty
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of the target of one text at k = 0 … n units removed or kept alone; `named` is the k of the verdict."""
+    """What became of the target at k = 0 … n units removed or kept alone; `named` is the k of the verdict."""
 
     steps: tuple[int, ...]
     deletion: tuple[float, ...]  # p without the first k

@@ -20,7 +20,7 @@ def explained(scores: pl.DataFrame, curves: pl.DataFrame | None, *, title: str, 
         alt.Chart(shown)
         .mark_bar()
         .encode(
-            y=alt.Y("place:O", sort=None, title=unit, axis=alt.Axis(labelExpr="datum.label"), scale=alt.Scale()),
+            y=alt.Y("place:O", sort=None, title=unit, axis=None),
             x=alt.X("score:Q", title="part of the answer"),
             color=colour,
             tooltip=["unit:N", alt.Tooltip("score:Q", format=".4g")],
