@@ -22,7 +22,7 @@ NASTY = "</script><b>the old dog</b> & the sea"
 
 @pytest.fixture(scope="module")
 def found(load):
-    return load("tiny:bert", "classification").explain("the old dog and it was late")
+    return load("tiny:bert", "classification").explain("the old dog and it was late", method="paths")
 
 
 def test_the_parts_add_up_with_what_else_there_is(found) -> None:
@@ -43,9 +43,26 @@ def test_the_table_has_the_strongest_first_and_the_other_methods(found) -> None:
         found.table_of(1)
 
 
+def test_the_default_is_leave_one_out_of_whole_units_and_paths_for_long_texts(load) -> None:
+    model = load("tiny:gpt2", "causal-lm")
+    short = model.explain("the old dog", tests=False, beside=())
+    assert (short.method, short.passes, short.adds) == ("leave-one-out", 4, None)
+    question = ask(model, "the old dog")
+    for at, unit in enumerate(short.units):
+        sets = torch.zeros(1, len(question.text), dtype=torch.bool)
+        sets[0, list(unit.tokens)] = unit.given
+        rest = float(question.without(sets, removal="block")[0, 0, 0])
+        assert float(short.scores[0, at]) == pytest.approx(float(question.answers[0, 0]) - rest, abs=1e-5)
+    most = explain_module.ALONE_UNITS
+    at_edge, above = (model.explain("the " * n, tests=False, beside=()).method for n in (most, most + 1))
+    assert (at_edge, above) == ("leave-one-out", "paths")
+
+
 def test_words_are_the_sums_of_their_tokens(load) -> None:
     model = load("tiny:bert", "classification")
-    words, tokens = (model.explain("unbelievable dog", units=u, tests=False) for u in ("words", "tokens"))
+    words, tokens = (
+        model.explain("unbelievable dog", units=u, tests=False, method="paths") for u in ("words", "tokens")
+    )
     torch.testing.assert_close(words.scores.sum(-1), tokens.scores.sum(-1))
     assert len(words.units) < len(tokens.units)
     assert words.trial is None
@@ -112,7 +129,7 @@ def test_heads_add_up_and_tell_direct_from_indirect(load) -> None:
 
 
 def test_an_answer_is_explained_as_a_whole_and_token_by_token(load) -> None:
-    made = load("tiny:llama", "causal-lm").explain("the old dog", generate=3, tests=False)
+    made = load("tiny:llama", "causal-lm").explain("the old dog", generate=3, tests=False, method="paths")
     assert len(made.targets) >= 1
     if len(made.targets) > 1:
         torch.testing.assert_close(made.scores[0], made.scores[1:].sum(0))
@@ -120,7 +137,7 @@ def test_an_answer_is_explained_as_a_whole_and_token_by_token(load) -> None:
 
 def test_where_paths_do_not_add_up_another_method_is_shown_and_says_so(load, monkeypatch) -> None:
     monkeypatch.setitem(frozen.RULES, "layer_norm", lambda _m, func, args, kwargs: func(*args, **kwargs))
-    made = load("tiny:gpt2", "causal-lm").explain("the old dog", tests=False)
+    made = load("tiny:gpt2", "causal-lm").explain("the " * 41, tests=False)
     assert made.method == explain_module.FALL_BACK
     assert made.note.startswith("Exact paths must add up")
     assert made.note.endswith(f"Here {explain_module.FALL_BACK} is shown.")
@@ -133,7 +150,7 @@ def test_bad_choices_are_one_line(load) -> None:
     with pytest.raises(InputError, match="Units are tokens, words, sentences, passages or heads"):
         model.explain("the dog", units="letters")
     with pytest.raises(InputError, match="Options of paths are attention, gate, but 'steps' was given"):
-        model.explain("the dog", steps=3)
+        model.explain("the dog", method="paths", steps=3)
     with pytest.raises(InputError, match="A token is removed by mask, delete, block"):
         model.explain("the dog", removal="burn")
 
@@ -172,7 +189,7 @@ def test_the_command_writes_a_page_or_a_table(tmp_path) -> None:
     run = CliRunner().invoke(app, ["explain", "the old dog", "--model", "tiny:gpt2", "--task", "causal-lm"])
     assert run.exit_code == 0, run.output
     assert "next-token" in run.output
-    assert "words" in run.output.splitlines()[-1]
+    assert "leave-one-out" in run.output
     page = tmp_path / "out.html"
     asked = [
         "explain",

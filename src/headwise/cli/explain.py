@@ -34,7 +34,9 @@ Rather = Annotated[str | None, typer.Option(help="Explain the target rather than
 Of = Annotated[str | None, typer.Option(help="logit, log-probability or log-odds.")]
 At = Annotated[str | None, typer.Option(help="The word that a token classifier is asked about.")]
 Generate = Annotated[int | None, typer.Option(help="Explain an answer of up to so many tokens that the model writes.")]
-Method = Annotated[str | None, typer.Option(help="paths (default), leave-one-out, integrated-gradients …")]
+Method = Annotated[
+    str | None, typer.Option(help="leave-one-out (default up to 40 units), paths, integrated-gradients …")
+]
 Units = Annotated[str, typer.Option(help="tokens, words, sentences, passages or heads.")]
 Removal = Annotated[str | None, typer.Option(help="How the tests remove a word: mask, delete or block.")]
 Tests = Annotated[bool, typer.Option("--tests/--no-tests", help="Try the explanation on the text.")]

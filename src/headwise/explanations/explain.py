@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,10 @@ from headwise.models.load import load
 from headwise.models.model import Model
 from headwise.models.tasks import TASKS
 
-DEFAULT, FALL_BACK = "paths", "integrated-gradients"
-BESIDE = ("gradient-input", "raw-attention")  # cheap methods whose agreement is told
-LOO_UNITS = 40  # units up to which leave-one-out is asked for the sake of agreement alone
+ALONE = "leave-one-out"  # the default, as it found planted evidence best (experiments/judge); a pass a unit
+ALONE_UNITS, ALONE_REMOVAL = 40, "block"  # up to so many units; of longer texts paths, whose cost does not grow
+LONG, FALL_BACK = "paths", "integrated-gradients"
+BESIDE = ("paths", "gradient-input", "raw-attention")  # cheap methods whose agreement is told
 
 
 def explain(
@@ -52,24 +54,29 @@ def explain(
     """What a number of the model rests on, and whether to believe it.
 
     `target`, `rather`, `of`, `at`, `generate` say what is explained (`Wish`); without them, what the model itself says.
-    `units`: tokens, words, sentences, passages, or heads. `method`: a name of METHODS with its `options`; `beside` are
-    others to compare it with. `removal`: mask, delete or block. `tests=False` leaves out the passes of the tests.
+    `units`: tokens, words, sentences, passages, or heads. `method`: a name of METHODS with its `options`, by default
+    leave-one-out, and paths for texts of more than ALONE_UNITS units; `beside` are others to compare it
+    with. `removal`: mask, delete or block, of the tests; `tests=False` leaves their passes out.
     """
     wish = Wish(target, rather, of, at, generate)
     question = ask(model, text, pair, wish=wish, truncate=truncate)
     if units == "heads":
         return _of_heads(question, method, options)
     removal = removal or default_removal(model)
-    name, scores, note = _scored(question, method, options, removal)
     parts = units_of(question, units)
-    found = gathered(scores.tokens, parts)
-    compared = {other: gathered(METHODS[other](question).tokens, parts) for other in beside if other != name}
+    few = sum(unit.given for unit in parts) <= ALONE_UNITS
+    asked = method or (ALONE if few else LONG)
+    name, scores, note = _scored(question, parts, asked, options, fall_back=method is None)
+    found = scores.tokens
+    compared = {other: _compared(question, parts, other) for other in beside if other != name}
+    compared = {other: rows for other, rows in compared.items() if rows is not None}
+    if tests and few and name != ALONE:
+        compared[ALONE] = _alone(question, parts, ALONE_REMOVAL).tokens
     trial, said = None, None
     if tests:
-        alone = _alone(question, parts, removal) if sum(u.given for u in parts) <= LOO_UNITS else {}
-        others = {other: rows[0] for other, rows in {**compared, **alone}.items()}
+        others = {other: rows[0] for other, rows in compared.items()}
         trial = try_out(question, parts, found[0], removal=removal, seed=seed, others=others)
-        said, compared = verdict(trial, units), {**compared, **alone}
+        said = verdict(trial, units)
     return Explanation(
         model_name=model.name, method=name, unit=units, targets=question.targets, units=parts, scores=found,
         value=question.answers[:, 0], log_probability=question.answers[:, 1], passes=scores.passes, adds=scores.adds,
@@ -78,31 +85,44 @@ def explain(
     )  # fmt: skip
 
 
-def _scored(question: Question, method: str | None, options: dict[str, Any], removal: str) -> tuple[str, Scores, str]:
-    """The scores by the method that was asked for; by default paths, or another, with a word, where these fail."""
-    name = method or DEFAULT
+def _scored(
+    question: Question, units: tuple[Unit, ...], name: str, options: dict[str, Any], *, fall_back: bool
+) -> tuple[str, Scores, str]:
+    """Scores of the units by a method; where nobody asked for it and it fails, by another, with a word."""
     known = [p.name for p in inspect.signature(METHODS[name]).parameters.values() if p.kind is p.KEYWORD_ONLY]
     for option in options:
         if option not in known:
             raise InputError(f"Options of {name} are {', '.join(known) or 'none'}, but {option!r} was given.")
-    if "removal" in known:
-        options = {"removal": removal, **options}
+    if name == ALONE:
+        return name, _alone(question, units, options.get("removal", ALONE_REMOVAL)), ""
     try:
-        return name, METHODS[name](question, **options), ""
+        return name, _gathered(METHODS[name](question, **options), units), ""
     except ModelError as error:
-        if method is not None or name != DEFAULT:
+        if not fall_back:
             raise
-        return FALL_BACK, METHODS[FALL_BACK](question), f"{error} Here {FALL_BACK} is shown."
+        return FALL_BACK, _gathered(METHODS[FALL_BACK](question), units), f"{error} Here {FALL_BACK} is shown."
 
 
-def _alone(question: Question, units: tuple[Unit, ...], removal: str) -> dict[str, Float64[Tensor, "target unit"]]:
+def _gathered(scores: Scores, units: tuple[Unit, ...]) -> Scores:
+    return replace(scores, tokens=gathered(scores.tokens, units))
+
+
+def _compared(question: Question, units: tuple[Unit, ...], name: str) -> Float64[Tensor, "target unit"] | None:
+    """Another method's scores; None where it does not apply to this model."""
+    try:
+        return gathered(METHODS[name](question).tokens, units)
+    except ModelError:
+        return None
+
+
+def _alone(question: Question, units: tuple[Unit, ...], removal: str) -> Scores:
     """Leave-one-out of whole units."""
     member = torch.zeros(len(units) + 1, len(question.text), dtype=torch.bool)
     for at, unit in enumerate(units):
         if unit.given:
             member[at + 1, list(unit.tokens)] = True
     values = question.without(member, removal=removal)[..., 0]
-    return {"leave-one-out": (values[:, :1] - values[:, 1:]).nan_to_num(0.0)}
+    return Scores((values[:, :1] - values[:, 1:]).nan_to_num(0.0), float(1 + sum(unit.given for unit in units)))
 
 
 def _of_heads(question: Question, method: str | None, options: dict[str, Any]) -> Explanation:
