@@ -1,4 +1,4 @@
-# make demo | test | quick | check | portable | docs | bench | release; everything lives in .venv, and the second run is quick.
+# make demo | test | quick | check | portable | docs | evidence | bench | release; everything lives in .venv, and the second run is quick.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
@@ -7,7 +7,7 @@ export HF_HUB_OFFLINE ?= 1
 WORKERS ?= $(shell nproc)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: demo test quick check portable docs bench release clean
+.PHONY: demo test quick check portable docs bench release clean evidence
 
 demo: $(READY)
 	$(BIN)/headwise report --first 64 --out out/demo
@@ -37,6 +37,9 @@ portable: $(READY)
 docs: $(READY)
 	$(BIN)/mkdocs build --quiet
 	@echo "Open out/site/index.html in a browser."
+
+evidence: $(READY)
+	$(BIN)/python experiments/evidence.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/foundation.py

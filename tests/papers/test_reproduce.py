@@ -9,7 +9,9 @@ import pytest
 
 from headwise.errors import UnknownNameError
 from headwise.papers import PAPERS, Job
-from headwise.papers.reproduce import chosen_items, passes, reproduce
+from headwise.papers.items import chosen_items, passes
+from headwise.papers.reproduce import reproduce
+from headwise.papers.rows import judged_again
 
 
 @pytest.fixture
@@ -26,8 +28,13 @@ def test_an_item_is_run_drawn_and_judged(data: Path, tmp_path: Path) -> None:
         "clark2019", items=["rel-pos", "fig6"], data=data, out=tmp_path / "out", model="tiny:bert", progress=False
     )
     assert table["item"].to_list() == ["rel-pos", "fig6"]
-    assert set(table["verdict"]) <= {"holds", "holds in part", "does not hold", "not comparable"}
+    assert set(table["verdict"]) <= {"holds", "undecided", "does not hold", "not comparable"}
     assert (tmp_path / "out" / "figures" / "rel-pos-rel-pos.svg").is_file()
+    stored = pl.read_parquet(tmp_path / "out" / "verdicts.parquet")
+    claims = {claim.says: claim for item in PAPERS["clark2019"].items for claim in item.claims}
+    again = [judged_again(claims[row["claim"]], row) for row in stored.iter_rows(named=True)]
+    assert [one.verdict for one in again] == table["verdict"].to_list()
+    assert [one.ours for one in again] == table["ours"].to_list()
     assert pl.read_csv(tmp_path / "out" / "verdicts.csv")["item"].to_list() == ["rel-pos", "fig6"]
 
 
@@ -58,6 +65,8 @@ def test_jobs_on_one_corpus_share_a_pass_unless_a_study_comes_twice() -> None:
 
 def test_items_have_several_names_and_unknown_ones_are_listed() -> None:
     assert chosen_items("clark2019", ["fig2"]) == chosen_items("clark2019", ["fig2-top"])
+    assert [item.id for item in chosen_items("brunner2020", ["fig15", "fig14-17", "fig14–17"])] == ["fig14"]
+    assert [item.id for item in chosen_items("kobayashi2020", ["fig11"])] == ["fig4"]
     with pytest.raises(UnknownNameError, match="rel-pos"):
         chosen_items("clark2019", ["fig99"])
     with pytest.raises(UnknownNameError, match="kobayashi2020"):
@@ -73,7 +82,27 @@ def test_alignment_is_run_from_two_texts_and_gold_links(tmp_path: Path) -> None:
     asked = {"items": ["table3", "fig8"], "data": tmp_path / "data", "progress": False}
     table = reproduce("kobayashi2020", out=tmp_path / "out", model="tiny:marian", **asked)
     assert table["item"].to_list() == ["fig7"] * 3 + ["fig8"]
-    assert set(table["verdict"][:3]) <= {"holds", "holds in part", "does not hold"}
+    assert set(table["why"][:3]) == {"8 pairs, and it takes 50"}
     assert (tmp_path / "out" / "figures" / "fig7-table3.svg").is_file()
     refused = reproduce("kobayashi2020", out=tmp_path / "other", model="tiny:bert", **asked)
     assert "a German–English translation model" in refused["ours"][0]
+
+
+def test_nothing_holds_for_a_network_that_learned_nothing(tmp_path: Path) -> None:
+    """The tiny models are random: whatever is said of them is true of any network of their shape."""
+    folder = tmp_path / "data" / "wikitext2"
+    folder.mkdir(parents=True)
+    lines = [
+        f" Cat number {n} sat on the mat , it purred , " + "and slept again " * (n % 9) + ". \n" for n in range(48)
+    ]
+    (folder / "wiki.test.raw").write_text(" = Cats = \n" + "".join(lines), "utf-8")
+    asked = {"data": tmp_path / "data", "model": "tiny:bert", "first": 48, "progress": False}
+    surface = reproduce("clark2019", items=["rel-pos", "fig2", "fig4", "fig6"], out=tmp_path / "a", **asked)
+    norms = reproduce("kobayashi2020", items=["table1", "table4", "fig3", "fig9"], out=tmp_path / "b", **asked)
+    null = reproduce("brunner2020", items=["rank", "fig1a", "fig1bc"], out=tmp_path / "c", **asked)
+    found = pl.concat([surface, norms, null])
+    assert len(found) == 13
+    assert "holds" not in set(found["verdict"]), found.filter(verdict="holds")["ours"].to_list()
+    assert not found["why"].str.contains("takes|no interval|no control").any()
+    assert found["why"].str.starts_with("true of any network of this shape").sum() >= 3
+    assert (tmp_path / "b" / "figures" / "table1.md").read_text("utf-8").splitlines()[-1].startswith("| mean | ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,6 +23,7 @@ Name = Annotated[str | None, typer.Argument(help="A paper.", show_default=False)
 ItemName = Annotated[list[str] | None, typer.Option("--item", help="An item by its name; all otherwise. Repeatable.")]
 Data = Annotated[Path | None, typer.Option(help="Folder of the data; --list says what it must hold.")]
 List = Annotated[bool, typer.Option("--list", help="Every item and what it needs.")]
+Controls = Annotated[int, typer.Option(min=0, help="Untrained networks of each kind that read the same texts.")]
 Out = Annotated[Path, typer.Option(help="Folder for results, figures and verdicts.csv.")]
 
 
@@ -35,6 +36,7 @@ def reproduce(
     model: options.Model = "demo",
     task: options.Task = None,
     first: run.First = None,
+    controls: Controls = 3,
     set_: run.Set = None,
     engine: run.EngineName = "local",
     workers: run.Workers = None,
@@ -47,7 +49,7 @@ def reproduce(
         raise InputError("A paper and --data FOLDER must be given; `headwise reproduce --list` shows what there is.")
     from headwise.cli.settings import settings_of
     from headwise.papers import Job
-    from headwise.papers.reproduce import chosen_items
+    from headwise.papers.items import chosen_items
     from headwise.papers.reproduce import reproduce as make
 
     chosen = [one.job for one in chosen_items(paper, item or []) if one.job]
@@ -55,17 +57,17 @@ def reproduce(
     if chosen and not studies and (set_ or model != "demo"):
         raise InputError(f"{paper} trains taggers of its own, so --model and --set do not apply; leave them out.")
     table = make(
-        paper, data=data, out=out, model=model, task=task, items=item or [], first=first,
+        paper, data=data, out=out, model=model, task=task, items=item or [], first=first, controls=controls,
         settings=settings_of(",".join(studies), None, set_) if set_ else None, engine=engine, workers=workers,
         threads=threads, say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
-    _print(table.rows(), ["paper", "item", "claim", "paper's value", model if studies else "here", "verdict", "rule"])
+    _print_verdicts(table, model if studies else "here")
     print(f"wrote {out}/verdicts.csv, {out}/figures")
 
 
 def _print_items(paper: str | None) -> None:
     from headwise.papers import PAPERS, Job
-    from headwise.papers.reproduce import paper_of
+    from headwise.papers.items import paper_of
 
     rows = []
     for one in [paper_of(paper)] if paper else PAPERS.values():
@@ -75,6 +77,14 @@ def _print_items(paper: str | None) -> None:
             study = job.study if isinstance(job, Job) else "(trains)" if job else ""
             rows.append((one.name, ", ".join((item.id, *item.also)), item.shows, study, needs))
     _print(rows, ["paper", "item", "shows", "study", "needs"])
+
+
+def _print_verdicts(table: Any, here: str) -> None:
+    """One row a claim; why it is undecided stands under the verdict."""
+    verdicts = [f"{row['verdict']}: {row['why']}" if row["why"] else row["verdict"] for row in table.to_dicts()]
+    told = table.select("item", "claim", "theirs", "ours", "n", "control", "rule").rows()
+    rows = [(*row[:6], verdict, row[6]) for row, verdict in zip(told, verdicts, strict=True)]
+    _print(rows, ["item", "claim", "paper", here, "n", "control", "verdict", "rule"])
 
 
 def _print(rows: list[tuple[str, ...]], columns: list[str]) -> None:

@@ -20,6 +20,7 @@ import torch
 
 from headwise.engine.fold import Folded
 from headwise.engine.local import fold_locally
+from headwise.engine.parts import dealt, tables_without
 from headwise.engine.plan import Plan, model_facts
 from headwise.engine.progress import Progress, teller, watched
 from headwise.errors import InputError
@@ -58,12 +59,13 @@ def run(
     truncate: bool = False,
     max_tokens: int | None = None,
     seed: int = 0,
+    parts: int = 0,
     progress: bool | None = None,
 ) -> Result | dict[str, Result]:
     """Run one study, or several in one pass, and write the results; returns them (one, or by name).
 
     `settings` are per study, e.g. {"surface": {"quantities": ("raw", "effective")}}. With `first`, only so many
-    documents are read.
+    documents are read. `parts`: also write each table of all shards but one in so many, for intervals over texts.
     """
     names = [name.strip() for name in studies.split(",")] if isinstance(studies, str) else list(studies)
     if not names:
@@ -88,8 +90,9 @@ def run(
         workforce = _workforce(engine, loaded, plan, address, workers, threads)
         total = _fold_all(loaded, plan, work, workforce, progress)
         facts = _facts(plan, loaded, total, engine, threads)
+        sums = dealt(work, total.counts["shards"], parts, plan=plan.digest) if parts else []
         results = {
-            study.name: _write(study, total, folders[study.name], facts, loaded, teller(study.name, progress))
+            study.name: _write(study, total, sums, folders[study.name], facts, loaded, teller(study.name, progress))
             for study in chosen
         }
         shutil.rmtree(work)
@@ -219,13 +222,16 @@ def _facts(plan: Plan, model: Model, total: Folded, engine: str, threads: int | 
 
 
 def _write(
-    study: Study, total: Folded, folder: Path, facts: Mapping[str, Any], model: Model, report: Callable[[str], None]
-) -> Result:
-    state = study.conclude(plus(total.states[study.name], study.of_model(model)), model, report)
+    study: Study, total: Folded, sums: Sequence[Folded], folder: Path, facts: Mapping[str, Any], model: Model,
+    report: Callable[[str], None],
+) -> Result:  # fmt: skip
+    of_model = study.of_model(model)
+    state = study.conclude(plus(total.states[study.name], of_model), model, report)
     setting = setting_of(facts)
     figures = {name: chart.to_dict() for name, chart in study.figures(state, setting).items()}
     manifest = {"study": study.name, "settings": json.loads(json.dumps(study.settings(), default=list)), **facts}
-    return write_result(folder, manifest, study.table(state, setting), packed(state), figures)
+    without = tables_without(study, sums, of_model, setting)
+    return write_result(folder, manifest, study.table(state, setting), packed(state), figures, parts=without)
 
 
 def setting_of(facts: Mapping[str, Any]) -> Setting:

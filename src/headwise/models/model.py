@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -185,11 +184,6 @@ class Model:
         with self.changed(*changes):
             trace = self.traces([text], None if pair is None else [pair], truncate=truncate, layers=layers)[0]
         return replace(trace, change=changes)
-
-    def explain(self, text: str, pair: str | None = None, **options: Any) -> Any:
-        """What a number of the model rests on, and whether to believe it: see `headwise.explanations.explain`."""
-        # By name, since explanations stand above the models and import them.
-        return importlib.import_module("headwise.explanations.explain").explain(self, text, pair, **options)
 
     def traces(
         self,

@@ -1,56 +1,180 @@
 """What a paper says, how to look whether it holds for a model, and by which rule.
 
 An `Item` is a figure or table of a paper under its own name. A `Job` is the run of a study that makes it, with the
-paper's settings; a `Training` makes models of its own. A `Claim` is a sentence of the paper that a number of the table
-can confirm or deny.
+paper's settings; a `Training` makes models of its own. A `Claim` is a sentence of the paper as data: which number of a
+table speaks to it (`look`), the bar that the number has to clear, how many texts, seeds or folds it takes at the least,
+and the control. `judge` puts a claim beside the evidence; verdict.py decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import polars as pl
 
-Verdict = Literal["holds", "holds in part", "does not hold", "not comparable"]
+from headwise.papers.verdict import UNTRAINED, Bar, Numbers, Verdict, decide, jackknife
+
 Table = pl.DataFrame
+Form = Literal["share", "number", "points"]
 
 
-@dataclass(frozen=True)
-class Found:
-    """This model's value, in words with numbers, and what follows for the claim."""
-
-    value: str
-    verdict: Verdict
-
-
-class UnaskedError(Exception):
-    """A table has no row of the kind that a claim is about."""
+class NotComparableError(Exception):
+    """Why a table has nothing that a claim speaks of; the text is told."""
 
 
 def asked(rows: Table) -> Table:
     """The rows, of which there must be some."""
     if rows.is_empty():
-        raise UnaskedError
+        raise NotComparableError("the run did not ask for this")
     return rows
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The number that speaks to a claim, and what else to tell of it.
+
+    `low`, `high` and `n`: where the table has an interval of its own (over folds, seeds, sentences); `slack` widens an
+    interval by what the number itself is uncertain; `controls`: what the paper's own baseline gives.
+    """
+
+    value: float
+    words: str = ""
+    low: float = math.nan
+    high: float = math.nan
+    n: int | None = None
+    slack: float = 0.0
+    controls: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """`theirs` is the paper's number, for the paper's model; `rule` says when the claim holds for another one."""
+    """`theirs` is the paper's number, for the paper's model; `measures` says what the number that decides is.
+
+    The claim holds where that number is `above` or `below` a bar, by the rule of verdict.py. `control` is "untrained"
+    (networks of the same shape, drawn anew), or the name of a baseline of which `look` gives the numbers.
+    """
 
     says: str
     theirs: str
-    rule: str
-    look: Callable[[Table], Found]
+    measures: str
+    look: Callable[[Table], Seen]
+    above: float | None = None
+    below: float | None = None
+    unit: str = "texts"
+    least: int = 20
+    control: str = UNTRAINED
+    form: Form = "share"
 
-    def found(self, table: Table) -> Found:
-        """What `look` finds, or that the run did not ask for it (another map, quantity or set than the claim's)."""
-        try:
-            return self.look(table)
-        except UnaskedError:
-            return Found("the run did not ask for this", "not comparable")
+    @property
+    def bar(self) -> Bar:
+        if self.above is not None:
+            return Bar(self.above, above=True)
+        assert self.below is not None, "a claim has a bar"
+        return Bar(self.below, above=False)
+
+    @property
+    def rule(self) -> str:
+        side = "above" if self.bar.above else "below"
+        return f"{self.measures}: {side} {shown(self.bar.at, self.form)}, from {self.least} {self.unit} or more"
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A table, the same of all texts but each part, the same of the controls, and how many there are of each unit.
+
+    `controls` are untrained networks, `shuffled` such with the trained weights in random order; None: not run.
+    """
+
+    table: Table
+    counts: Mapping[str, int]
+    parts: Sequence[Table] = ()
+    controls: Sequence[Table] | None = None
+    shuffled: Sequence[Table] = ()
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim beside its evidence; `numbers` is None where there is nothing to compare."""
+
+    verdict: Verdict
+    why: str
+    words: str = ""
+    numbers: Numbers | None = None
+    form: Form = "share"
+
+    @property
+    def ours(self) -> str:
+        """The number with its interval, then what else there is to tell."""
+        if self.numbers is None:
+            return self.words or self.why
+        value, low, high = (shown(end, self.form) for end in (self.numbers.value, self.numbers.low, self.numbers.high))
+        interval = "" if math.isnan(self.numbers.low) else f" ({low} to {high})"
+        return f"{value}{interval}" + (f"; {self.words}" if self.words else "")
+
+    @property
+    def n(self) -> str:
+        return f"{self.numbers.n:,} {self.numbers.unit}" if self.numbers else ""
+
+    @property
+    def control(self) -> str:
+        if self.numbers is None:
+            return ""
+        if self.numbers.controls is None:
+            return "not run"
+        kinds = {self.numbers.control: self.numbers.controls, "shuffled": self.numbers.shuffled}
+        told = {kind: ", ".join("–" if math.isnan(one) else shown(one, self.form) for one in values)
+                for kind, values in kinds.items() if values}  # fmt: skip
+        return "; ".join(f"{kind}: {values}" for kind, values in told.items()) or self.numbers.control
+
+
+def judge(claim: Claim, evidence: Evidence) -> Judged:
+    """The verdict on a claim."""
+    try:
+        seen = claim.look(evidence.table)
+    except NotComparableError as reason:
+        return Judged("not comparable", str(reason), form=claim.form)
+    if math.isnan(seen.value):
+        return Judged("not comparable", "the number is not defined here", seen.words, form=claim.form)
+    return settled(claim, _numbers(claim, seen, evidence), seen.words)
+
+
+def settled(claim: Claim, numbers: Numbers, words: str) -> Judged:
+    """The verdict on numbers that are known, also those of a stored page."""
+    verdict, why = decide(claim.bar, claim.least, numbers)
+    return Judged(verdict, why, words, numbers, claim.form)
+
+
+def _numbers(claim: Claim, seen: Seen, evidence: Evidence) -> Numbers:
+    low, high = seen.low, seen.high
+    if math.isnan(low) and evidence.parts:
+        low, high = jackknife(seen.value, [_value(claim, part) for part in evidence.parts])
+    controls, shuffled = seen.controls, ()
+    if claim.control == UNTRAINED:
+        tables = evidence.controls
+        controls = None if tables is None else tuple(_value(claim, table) for table in tables)
+        shuffled = tuple(_value(claim, table) for table in evidence.shuffled)
+    n = seen.n if seen.n is not None else evidence.counts.get(claim.unit, 0)
+    return Numbers(seen.value, low - seen.slack, high + seen.slack, n, claim.unit, controls, shuffled, claim.control)
+
+
+def _value(claim: Claim, table: Table) -> float:
+    try:
+        return claim.look(table).value
+    except NotComparableError:
+        return math.nan
+
+
+def counts_of(manifest: Mapping[str, Any]) -> dict[str, int]:
+    """How many texts, folds and seeds a run has, by its manifest."""
+    settings = manifest.get("settings", {})
+    repeats = {name: settings.get(name) for name in ("folds", "seeds")}
+    told = {name: len(value) if isinstance(value, list) else value for name, value in repeats.items()}
+    texts = settings.get("texts") or manifest["documents"]  # some studies ask the first texts only
+    return {"texts": min(texts, manifest["documents"]), "pairs": manifest["documents"],
+            **{name: value for name, value in told.items() if isinstance(value, int)}}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +212,7 @@ class Item:
     claims: tuple[Claim, ...] = ()
     also: tuple[str, ...] = ()
     command: str = ""
+    rows: Callable[[Table], Table] | None = None  # the table of the paper, from the run's
 
 
 @dataclass(frozen=True)
@@ -98,13 +223,36 @@ class Paper:
     items: tuple[Item, ...]
 
 
-def graded(parts: tuple[bool, ...] | list[bool]) -> Verdict:
-    """Holds where all parts do, in part where some do.
+# --- for those who write claims ---
 
-    >>> graded([True, False])
-    'holds in part'
+
+def apart(left: Seen, right: Seen) -> Seen:
+    """left − right, two numbers with intervals of their own, taken as independent."""
+    value = left.value - right.value
+    reach = [math.hypot(left.value - left.low, right.high - right.value),
+             math.hypot(left.high - left.value, right.value - right.low)]  # fmt: skip
+    return Seen(value, low=value - reach[0], high=value + reach[1])
+
+
+def least_of(*seen: Seen) -> Seen:
+    return min(seen, key=lambda one: one.value)
+
+
+def with_words(seen: Seen, words: str, **more: Any) -> Seen:
+    return replace(seen, words=words, **more)
+
+
+def shown(value: float, form: Form) -> str:
+    """A number as people write it.
+
+    >>> shown(0.381, "share"), shown(0.9, "number"), shown(0.052, "points")
+    ('38\\xa0%', '0.90', '5.2 points')
     """
-    return "holds" if all(parts) else "holds in part" if any(parts) else "does not hold"
+    if form == "share":
+        return percent(value)
+    if form == "points":
+        return f"{100 * value:.1f} points"
+    return f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
 
 
 def percent(share: float) -> str:

@@ -4,8 +4,25 @@ from __future__ import annotations
 
 import polars as pl
 
-from headwise.papers.claim import Claim, Found, Item, Job, Paper, Table, asked, first_stack, graded, heads, percent
+from headwise.papers.claim import (
+    Claim,
+    Item,
+    Job,
+    NotComparableError,
+    Paper,
+    Seen,
+    Table,
+    apart,
+    asked,
+    first_stack,
+    heads,
+    percent,
+    with_words,
+)
 from headwise.papers.data import EWT, EWT_GET, GUM, GUM_GET, wikipedia
+from headwise.papers.verdict import of_share
+
+FEW_PAIRS = 50  # a relation with fewer tells nothing
 
 
 def raw(table: Table) -> Table:
@@ -17,102 +34,135 @@ def by_layer(table: Table, column: str) -> list[float]:
     return table.group_by("layer", maintain_order=True).agg(pl.col(column).mean())[column].to_list()
 
 
-def relative_position(table: Table) -> Found:
-    previous, following = (raw(table).filter(pl.col(way) > 0.5) for way in ("previous", "next"))
-    words = f"previous: {heads(previous)}; next: {heads(following)}"
-    return Found(words, graded([bool(len(previous)), bool(len(following))]))
+def most(table: Table, column: str) -> float:
+    """The largest number of a column; NaN where there is none."""
+    values = [value for value in table[column].to_list() if value is not None and value == value]
+    return max(values, default=float("nan"))
 
 
-def separator(table: Table) -> Found:
-    layers = by_layer(raw(table), "to_separator")
-    first = by_layer(raw(table), "to_first")
+def relative_position(table: Table) -> Seen:
+    """In a causal model no token sees the next one: there the previous token decides alone."""
+    rows = raw(table)
+    previous, following = most(rows, "previous"), most(rows, "next")
+    words = f"previous: {heads(rows.filter(pl.col('previous') > 0.5))}"
+    if following == 0:
+        return Seen(previous, f"{words}; the next token is not seen")
+    return Seen(min(previous, following), f"{words}; next: {heads(rows.filter(pl.col('next') > 0.5))}")
+
+
+def separator(table: Table) -> Seen:
+    layers, first = (by_layer(raw(table), f"to_{kind}") for kind in ("separator", "first"))
+    if not max(layers) > 0:
+        raise NotComparableError("the texts have no separators")
     words = (
-        f"at most {percent(max(layers))} to separators (mean of layer {layers.index(max(layers))}); "
+        f"the mean of layer {layers.index(max(layers))}; "
         f"to the first token at most {percent(max(first))} (layer {first.index(max(first))})"
     )
-    return Found(words, "holds" if max(layers) > 0.5 else "does not hold")
+    return Seen(max(layers), words)
 
 
-def parking(table: Table) -> Found:
-    chosen = raw(table).filter(pl.max_horizontal("to_first", "to_separator") > 0.5)
-    return Found(f"{len(chosen)} heads: {heads(chosen)}", "holds" if len(chosen) else "does not hold")
+def parking(table: Table) -> Seen:
+    rows = raw(table).with_columns(parked=pl.max_horizontal("to_first", "to_separator"))
+    chosen = rows.filter(pl.col("parked") > 0.5)
+    return Seen(most(rows, "parked"), f"{len(chosen)} heads over half: {heads(chosen)}")
 
 
-def separator_to_itself(table: Table) -> Found:
+def separator_to_itself(table: Table) -> Seen:
     there = raw(table).filter(pl.col("to_separator") > 0.5)
     if not len(there):
-        return Found("no head gives separators over half of its attention", "not comparable")
+        raise NotComparableError("no head gives separators over half of its attention")
     share = float(there["separator_to_separator"].mean() or 0.0)  # pyright: ignore[reportArgumentType]
-    return Found(f"{percent(share)} in the {len(there)} heads that attend to them", graded([share > 0.9]))
+    return Seen(share, f"mean of the {len(there)} heads that attend to separators")
 
 
-def broad_first(table: Table) -> Found:
+def broad_first(table: Table) -> Seen:
     layers = by_layer(raw(table), "entropy")
+    if len(layers) < 2:
+        raise NotComparableError("there is one layer only")
     words = f"{layers[0]:.2f} nats in layer 0, {min(layers):.2f} at the least (layer {layers.index(min(layers))})"
-    return Found(words, "holds" if layers[0] > sum(layers) / len(layers) else "does not hold")
+    return Seen(layers[0] - sum(layers[1:]) / (len(layers) - 1), words)
 
 
-def broad_summary(table: Table) -> Found:
+def broad_summary(table: Table) -> Seen:
     layers = by_layer(raw(table), "entropy_from_first")
     if len(layers) < 2 or not all(value > 0 for value in layers):
-        return Found("there is no [CLS], or the first token sees only itself", "not comparable")
-    words = (
-        f"{layers[-1]:.2f} nats in the last layer, {sum(layers[:-1]) / (len(layers) - 1):.2f} in the mean of the others"
-    )
-    return Found(words, "holds" if layers[-1] > sum(layers[:-1]) / (len(layers) - 1) else "does not hold")
+        raise NotComparableError("there is no [CLS], or the first token sees only itself")
+    rest = sum(layers[:-1]) / (len(layers) - 1)
+    return Seen(layers[-1] - rest, f"{layers[-1]:.2f} nats in the last layer, {rest:.2f} in the mean of the others")
 
 
-def near_within_layers(table: Table) -> Found:
+def near_within_layers(table: Table) -> Seen:
     pairs = first_stack(table).filter(pl.col("a") != pl.col("b"))
     same = pairs.filter(pl.col("layer_a") == pl.col("layer_b"))["js"].mean()
     other = pairs.filter(pl.col("layer_a") != pl.col("layer_b"))["js"].mean()
     if same is None or other is None:
-        return Found("one layer or one head only", "not comparable")
-    words = f"mean Jensen-Shannon {same:.3f} nats within a layer, {other:.3f} between layers"
-    return Found(words, "holds" if float(same) < float(other) else "does not hold")  # pyright: ignore[reportArgumentType]
+        raise NotComparableError("there is one layer or one head only")
+    near, far = float(same), float(other)  # pyright: ignore[reportArgumentType]
+    return Seen(far / near - 1, f"mean Jensen-Shannon {near:.3f} nats within a layer, {far:.3f} between layers")
 
 
-def no_op(table: Table) -> Found:
-    layers = by_layer(first_stack(table), "to_separator")
-    if not any(value == value for value in layers):
-        return Found("the texts have no separators", "not comparable")
-    half = len(layers) // 2
-    early, late = sum(layers[:half]) / max(half, 1), sum(layers[half:]) / max(len(layers) - half, 1)
-    words = f"mean |∂loss/∂α| to separators {early:.2g} in the lower half of the layers, {late:.2g} in the upper"
-    return Found(words, "holds" if late < early else "does not hold")
+def no_op(table: Table) -> Seen:
+    """Separators, or where there are none (a causal model) the first token, on which it parks."""
+    rows = first_stack(table)
+    upper = rows.filter(2 * (pl.col("layer") + 1) > pl.col("layer").max() + 1)
+    of = {kind: by_layer(upper.filter(pl.col(f"to_{kind}").is_not_nan()), f"to_{kind}")
+          for kind in ("separator", "first", "other")}  # fmt: skip
+    kind = "separator" if of["separator"] else "first"
+    if not of[kind] or not of["other"]:
+        raise NotComparableError("the texts have no separators and no first token")
+    parked, other = (sum(of[name]) / len(of[name]) for name in (kind, "other"))
+    return Seen(parked / other, f"{kind} tokens {parked:.2g}, other tokens {other:.2g}")
 
 
-def relations(table: Table) -> Found:
-    best = first_stack(table).filter(pl.col("best") & (pl.col("count") > 0))
-    head = best.filter(pl.col("quantity") == "raw").select("relation", "accuracy")
-    offset = best.filter(pl.col("quantity") == "offset").select("relation", offset="accuracy")
+def relations(table: Table) -> Seen:
+    best = first_stack(table).filter(pl.col("best") & (pl.col("count") >= FEW_PAIRS))
+    best = best.filter(~pl.col("relation").str.starts_with("all"))
+    head = asked(best.filter(pl.col("quantity") == "raw")).select("relation", "accuracy", "low")
+    offset = best.filter(pl.col("quantity") == "offset").select("relation", offset="accuracy", offset_low="low")
     both = head.join(offset, on="relation")
-    won = both.filter(pl.col("accuracy") > pl.col("offset"))
+    won = len(both.filter(pl.col("low") > pl.col("offset")))
+    lost = len(both.filter(pl.col("offset_low") > pl.col("accuracy")))
     top = both.sort("accuracy", descending=True).head(3)
-    named = ", ".join(f"{row[0]} {row[1]:.0%}/{row[2]:.0%}" for row in top.iter_rows())
-    return Found(
-        f"the best head beats the best offset in {len(won)} of {len(both)} relations; {named} (head/offset)",
-        graded([2 * len(won) > len(both)]),
+    named = ", ".join(
+        f"{row['relation']} {row['accuracy']:.0%}/{row['offset']:.0%}" for row in top.iter_rows(named=True)
+    )
+    low, high = of_share(won, len(both))
+    return Seen(
+        won / max(1, len(both)), f"{named} (head/offset)", low, high, len(both), controls=(lost / max(1, len(both)),)
     )
 
 
-def antecedents(table: Table) -> Found:
-    all_mentions = first_stack(table).filter(pl.col("type") == "all")
-    head = asked(all_mentions.filter((pl.col("quantity") == "raw") & pl.col("best")))["accuracy"].max()
-    rules = all_mentions.filter(pl.col("quantity") == "rules")
-    of = dict(zip(rules["name"].to_list(), rules["accuracy"].to_list(), strict=True))
-    words = f"best head {head:.0%}; " + ", ".join(f"{name} {value:.0%}" for name, value in of.items())
-    return Found(words, graded([float(head or 0.0) > of["nearest"]]))  # pyright: ignore[reportArgumentType]
+def antecedents(table: Table) -> Seen:
+    rows = first_stack(table).filter(pl.col("type") == "all")
+    head = asked(rows.filter((pl.col("quantity") == "raw") & pl.col("best"))).sort("accuracy").row(-1, named=True)
+    rules = {row["name"]: row for row in rows.filter(pl.col("quantity") == "rules").iter_rows(named=True)}
+    words = f"{head['name']} {head['accuracy']:.0%}; " + ", ".join(
+        f"{name} {row['accuracy']:.0%}" for name, row in rules.items()
+    )
+    seen, nearest = (Seen(row["accuracy"], low=row["low"], high=row["high"]) for row in (head, rules["nearest"]))
+    return with_words(apart(seen, nearest), words, n=int(head["count"]))
 
 
-def probes(table: Table) -> Found:
-    scores = table.filter((pl.col("what") == "uas") & (pl.col("decoder") == "argmax"))
-    asked(scores.filter(pl.col("quantity") == "raw"))
-    of = {(row["probe"], row["quantity"]): float(row["value"]) for row in scores.iter_rows(named=True)}
-    alone, vectors = of["attention", "raw"], of["attention+vectors", "raw"]
-    right = next(value for (probe, _), value in of.items() if probe == "right-branching")
-    words = f"attention {alone:.0f} %, with vectors {vectors:.0f} %, right-branching {right:.0f} %"
-    return Found(words, graded([alone > right + 10, vectors > alone]))
+def uas(table: Table, probe: str, quantity: str | None = None) -> Seen:
+    """UAS of a probe as a share; the interval is its range over seeds."""
+    rows = table.filter((pl.col("what") == "uas") & (pl.col("decoder") == "argmax") & (pl.col("probe") == probe))
+    row = asked(rows.filter(pl.col("quantity") == quantity) if quantity else rows).row(0, named=True)
+    return Seen(row["value"] / 100, low=row["low"] / 100, high=row["high"] / 100)
+
+
+def attention_parses(table: Table) -> Seen:
+    alone, right = uas(table, "attention", "raw"), uas(table, "right-branching")
+    control = uas(table, "untrained+vectors").value - right.value
+    words = f"attention {alone.value:.0%}, right-branching {right.value:.0%}"
+    return with_words(apart(alone, right), words, controls=(control,))
+
+
+def vectors_add(table: Table) -> Seen:
+    alone, both = uas(table, "attention", "raw"), uas(table, "attention+vectors", "raw")
+    control = uas(table, "untrained+vectors").value - alone.value
+    return with_words(
+        apart(both, alone), f"{both.value:.0%} with vectors, {alone.value:.0%} without", controls=(control,)
+    )
 
 
 SURFACE = wikipedia("surface")
@@ -124,50 +174,60 @@ PAPER = Paper(
     (
         Item("fig1", "example heads as bipartite maps", None, command='headwise view "TEXT" -o fig1.html'),
         Item("rel-pos", "mean attention to the previous, same and next token", SURFACE, ("rel-pos",), (
-            Claim("some heads put over half of their attention on the previous or the next token",
+            Claim("some heads put over half of their attention on the previous, others on the next token",
                   "previous: heads of layers 2, 4, 7, 8; next: of 1, 2, 2, 3, 6 (one-based)",
-                  "at least one head each", relative_position),
-        )),
+                  "mean attention of the best head to the previous token, and to the next: the smaller",
+                  relative_position, above=0.5),
+        ), also=("§3.1",)),
         Item("fig2-top", "mean attention to [CLS], [SEP], periods and commas", SURFACE, ("fig2",), (
             Claim("over half of the attention of some layers goes to separators", "layers 6–10 (one-based)",
-                  "the mean of a layer is over 50 %", separator),
+                  "attention to separators, mean of the layer that gives most", separator, above=0.5),
             Claim("heads park attention on a special token", "[SEP]; [CLS] in low layers",
-                  "some head gives the first token or separators over 50 %", parking),
+                  "attention to the first token or to separators, of the head that gives most", parking, above=0.5),
         ), also=("fig2",)),
         Item("fig2-bottom", "from separators to separators, and from others", SURFACE, ("fig2-bottom",), (
             Claim("where separators are attended to, they attend to themselves", "over 90 %",
-                  "over 90 % in the mean of heads that give separators over half", separator_to_itself),
+                  "attention of separators to separators, in heads that give separators over half",
+                  separator_to_itself, above=0.9),
         )),
         Item("fig3", "mean |∂loss/∂α| to special tokens, by layer",
              Job("importance", wikipedia("importance").data, wikipedia("importance").get, corpus={"segments": 128},
                  model="a model with a language-model head, loaded with --task masked-lm or causal-lm"), ("fig3",), (
             Claim("the loss hardly depends on attention to separators in the upper layers", "tiny from layer 5 on",
-                  "smaller in the upper half of the layers than in the lower", no_op),
+                  "mean |∂loss/∂α| to separators (none: to the first token) over that to other tokens, upper half of "
+                  "the layers", no_op, below=0.5),
         )),
         Item("fig4", "entropy of the heads", SURFACE, ("fig4",), (
             Claim("low layers have broad heads", "the first layers are the broadest",
-                  "layer 0 is above the mean of all layers", broad_first),
+                  "entropy of layer 0 less the mean of the others, nats", broad_first, above=0.25, form="number"),
             Claim("from [CLS] the last layer is broad", "3.89 nats",
-                  "the last layer is above the mean of the others", broad_summary),
+                  "entropy from [CLS] in the last layer less the mean of the others, nats", broad_summary, above=0.25,
+                  form="number"),
         )),
         Item("table1", "every head as a dependency parser", SYNTAX, ("table1",), (
             Claim("a head per relation beats the best fixed offset", "in all 14 relations listed",
-                  "in more than half of the relations", relations),
+                  f"share of the relations (of {FEW_PAIRS} pairs or more) in which the best head's interval is above "
+                  "the best offset", relations, above=0.5, unit="relations", least=10,
+                  control="the best fixed offset, above the head"),
         )),
         Item("fig5", "maps of heads that do a relation", SYNTAX, ("heads-raw",)),
         Item("table2", "antecedents by attention",
              Job("coref", GUM, GUM_GET, run={"truncate": True, "max_tokens": 128}), ("table2",), (
             Claim("a head finds antecedents far better than the nearest mention", "65 against 27 %; rules 69 %",
-                  "the best head is above the nearest mention", antecedents),
+                  "accuracy of the best head less that of the nearest mention", antecedents, above=0.1,
+                  unit="mentions", least=100, form="points"),
         )),
         Item("table3", "parsing from all heads together", Job("probe", EWT, EWT_GET), ("table3",), (
-            Claim("all heads together parse far above right-branching, and better with vectors",
-                  "UAS 61, with vectors 77, right-branching 26",
-                  "more than 10 points above right-branching; vectors add", probes),
+            Claim("all heads together parse far above right-branching", "UAS 61 against 26",
+                  "UAS of attention less that of right-branching", attention_parses, above=0.1, unit="seeds", least=3,
+                  control="untrained attention with vectors", form="points"),
+            Claim("word vectors add much to attention", "UAS 77 against 61",
+                  "UAS with vectors less UAS of attention alone", vectors_add, above=0.05, unit="seeds", least=3,
+                  control="untrained attention with vectors", form="points"),
         )),
         Item("fig6", "all heads by their distances", wikipedia("distances"), ("fig6",), (
             Claim("heads of one layer are near each other", "seen in the plane of fig6",
-                  "the mean distance within layers is smaller than between", near_within_layers),
+                  "mean distance between layers over that within, less 1", near_within_layers, above=0.1),
         )),
     ),
 )  # fmt: skip

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from statistics import median
+from typing import Any
 
 import polars as pl
 
-from headwise.papers.claim import Claim, Found, Item, Paper, Table, asked, first_stack, graded, percent
+from headwise.papers.claim import (
+    Claim,
+    Item,
+    NotComparableError,
+    Paper,
+    Seen,
+    Table,
+    apart,
+    asked,
+    first_stack,
+    least_of,
+    percent,
+    with_words,
+)
 from headwise.papers.data import translations, wikipedia
+
+PARKED = 0.2  # of all weight: a token with less is not where attention is parked
 
 
 def part(table: Table, item: str, what: str) -> Table:
@@ -18,15 +34,22 @@ def mean(table: Table, item: str, what: str) -> float:
     return float(part(table, item, what)["value"].mean() or 0.0)  # pyright: ignore[reportArgumentType]
 
 
-def spread_of_vectors(table: Table) -> Found:
+def spread_of_vectors(table: Table) -> Seen:
     values = part(table, "table1", "cv")["value"]
-    words = f"{values.mean():.2f} on average, {values.min():.2f} to {values.max():.2f}"
-    return Found(words, graded([mean(table, "table1", "cv") >= 0.2]))
+    return Seen(mean(table, "table1", "cv"), f"{values.min():.2f} to {values.max():.2f} by head")
 
 
-def spread_of_inputs(table: Table) -> Found:
+def spread_of_inputs(table: Table) -> Seen:
+    asked(part(table, "table4", "cv"))
     inputs, vectors = mean(table, "table4", "cv"), mean(table, "table1", "cv")
-    return Found(f"{inputs:.2f} for x, {vectors:.2f} for f(x)", graded([inputs < vectors]))
+    return Seen(inputs / vectors, f"{inputs:.2f} for x, {vectors:.2f} for f(x)")
+
+
+def lengths(table: Table, item: str) -> Table:
+    """table1 or table4 as the paper has it: mean, sd, cv, max and min, a row a head or layer, the mean of all last."""
+    rows = first_stack(table).filter(pl.col("paper") == item)
+    wide = rows.pivot("what", index="name", values="value", maintain_order=True)
+    return pl.concat([wide, wide.select(pl.lit("mean").alias("name"), pl.exclude("name").mean())])
 
 
 def by_category(table: Table, what: str) -> dict[str, float]:
@@ -49,108 +72,140 @@ def parked_shares(table: Table) -> tuple[str, float, float]:
     return kind, weight, norm
 
 
-def short_vectors(table: Table) -> Found:
+def where_parked(table: Table) -> tuple[str, float, float]:
     kind, weight, norm = parked_shares(table)
-    words = f"{kind} tokens: {percent(weight)} of the weight, {percent(norm)} of the summed norms"
-    return Found(words, graded([norm < weight / 2]))
+    if weight < PARKED:
+        raise NotComparableError(f"attention is not parked: {kind} tokens have {percent(weight)} of the weight")
+    return kind, weight, norm
 
 
-def at_odds(table: Table) -> Found:
+def short_vectors(table: Table) -> Seen:
+    kind, weight, norm = where_parked(table)
+    return Seen(norm / weight, f"{kind} tokens: {percent(weight)} of the weight, {percent(norm)} of the summed norms")
+
+
+def at_odds(table: Table) -> Seen:
     rho = part(table, "table2", "rho")
     of = dict(zip(rho["category"].to_list(), rho["value"].to_list(), strict=True))
-    bound = mean(table, "table2", "error_bound")
-    told = ", ".join(f"{kind} {value:.2f}" for kind, value in of.items())
-    kind = parked_token(table)
-    return Found(f"{told} (error bound {bound:.2f})", graded([of[kind] < -0.2, of[kind] < of.get("other", 0.0) - 0.2]))
+    words = ", ".join(f"{kind} {value:.2f}" for kind, value in of.items())
+    return Seen(of[where_parked(table)[0]], words, slack=mean(table, "table2", "error_bound"))
 
 
-def frequent_words(table: Table) -> Found:
+def frequent_words(table: Table) -> Seen:
+    asked(part(table, "fig6", "rho_f_occurrences"))
+    return Seen(mean(table, "fig6", "rho_f_occurrences"), "over occurrences")
+
+
+def weights_do_not_tell(table: Table) -> Seen:
+    asked(part(table, "fig6", "rho_alpha_occurrences"))
     f, alpha = mean(table, "fig6", "rho_f_occurrences"), mean(table, "fig6", "rho_alpha_occurrences")
-    return Found(f"{f:.2f} for ‖f(x)‖, {alpha:.2f} for the weight", graded([f > 0.5, abs(alpha) < abs(f)]))
+    return Seen(abs(f) - abs(alpha), f"ρ {f:.2f} for ‖f(x)‖, {alpha:.2f} for the weight")
 
 
-def stretching(table: Table) -> Found:
-    ratios = part(table, "fig9", "ratio")["value"].to_list()
-    words = f"{min(ratios):.1f} at the least, {median(ratios):.1f} in the median"
-    return Found(words, graded([min(ratios) >= 1.8, median(ratios) >= 1.8]))
+def stretching(table: Table) -> Seen:
+    """Of the weights alone: no interval is needed."""
+    ratios = asked(part(table, "fig9", "ratio"))["value"].to_list()
+    words = f"the least of the heads; {median(ratios):.1f} in the median"
+    return Seen(min(ratios), words, min(ratios), min(ratios), len(ratios))
 
 
-def errors_by_layer(table: Table, quantity: str, position: str = "input") -> list[float]:
-    """AER over all pairs of the map of all heads together, argmax, by decoder layer."""
+def errors(table: Table, quantity: str, position: str = "input") -> list[Seen]:
+    """AER of the map of all heads together, argmax, by decoder layer, with its interval over pairs."""
     rows = table.filter(
         (pl.col("quantity") == quantity) & (pl.col("position") == position) & (pl.col("extraction") == "argmax")
-        & pl.col("head").is_null() & pl.col("layer").is_not_null() & pl.col("all_aer").is_finite()
+        & pl.col("head").is_null() & pl.col("layer").is_not_null() & pl.col("aer").is_finite()
     )  # fmt: skip
-    return asked(rows).sort("layer")["all_aer"].to_list()
+    return [_error(row) for row in asked(rows).sort("layer").iter_rows(named=True)]
 
 
-def _errors(values: list[float]) -> str:
-    return " ".join(f"{100 * value:.1f}" for value in values)
+def _error(row: dict[str, Any]) -> Seen:
+    return Seen(row["aer"], low=row["low"], high=row["high"])
 
 
-def norms_align(table: Table) -> Found:
-    weights, norms = errors_by_layer(table, "raw"), errors_by_layer(table, "norm-sum")
-    better = [min(norms) < min(weights) - 0.05, sum(norms) < sum(weights)]
-    return Found(f"weights {_errors(weights)}; norms {_errors(norms)}", graded(better))
+def diagonal(table: Table) -> Seen:
+    """The baseline that knows no words: source and target aligned by place."""
+    rows = table.filter((pl.col("quantity") == "the diagonal") & pl.col("aer").is_finite())
+    return _error(asked(rows).row(0, named=True))
 
 
-def early_layers_align(table: Table) -> Found:
-    norms = errors_by_layer(table, "norm-sum")
-    best = norms.index(min(norms))
-    words = f"layer {best + 1} of {len(norms)} is the best (norms {_errors(norms)})"
-    return Found(words, graded([best + 1 <= len(norms) / 2]))
+def _told(values: list[Seen]) -> str:
+    return " ".join(f"{100 * seen.value:.1f}" for seen in values)
 
 
-def input_position(table: Table) -> Found:
-    least = {place: min(errors_by_layer(table, "norm-sum", place)) for place in ("input", "output")}
-    words = f"{100 * least['input']:.1f} for the word just read, {100 * least['output']:.1f} for the word to come"
-    return Found(words, graded([least["input"] < least["output"]]))
+def norms_align(table: Table) -> Seen:
+    weights, norms, place = errors(table, "raw"), errors(table, "norm-sum"), diagonal(table)
+    words = f"weights {_told(weights)}; norms {_told(norms)}; the diagonal {100 * place.value:.1f}"
+    return with_words(apart(least_of(*weights, place), least_of(*norms)), words)
+
+
+def early_layers_align(table: Table) -> Seen:
+    norms, place = errors(table, "norm-sum"), diagonal(table)
+    half = len(norms) // 2
+    if not half:
+        raise NotComparableError("there is one decoder layer only")
+    best = norms.index(least_of(*norms))
+    words = f"layer {best + 1} of {len(norms)} is the best (norms {_told(norms)}; the diagonal {100 * place.value:.1f})"
+    return with_words(apart(least_of(*norms[half:], place), least_of(*norms[:half])), words)
+
+
+def input_position(table: Table) -> Seen:
+    read, to_come = (least_of(*errors(table, "norm-sum", place)) for place in ("input", "output"))
+    words = f"{100 * read.value:.1f} for the word just read, {100 * to_come.value:.1f} for the word to come"
+    return with_words(apart(least_of(to_come, diagonal(table)), read), words)
 
 
 NORMS, ALIGNMENT = wikipedia("norms"), translations("alignment")
+PAIRED: dict[str, Any] = {"unit": "pairs", "least": 50, "control": "the diagonal, in the number", "form": "points"}
 PAPER = Paper(
     "kobayashi2020",
     "Kobayashi, Kuribayashi, Yokoi and Inui 2020, Attention is Not Only a Weight",
     "https://arxiv.org/abs/2004.10102",
     (
         Item("table1", "how long ‖f(x)‖ is, per head", NORMS, (), (
-            Claim("the lengths of transformed vectors vary: coefficient of variation", "0.22 on average, .12 to .37",
-                  "0.2 or more on average", spread_of_vectors),
-        )),
+            Claim("the lengths of transformed vectors vary", "coefficient of variation 0.22 on average, .12 to .37",
+                  "coefficient of variation of ‖f(x)‖, mean over heads", spread_of_vectors, above=0.2, form="number"),
+        ), rows=lambda table: lengths(table, "table1")),
         Item("table4", "how long ‖x‖ is, per layer", NORMS, (), (
             Claim("the inputs vary less than what the heads make of them", "0.12 against 0.22",
-                  "a smaller coefficient of variation", spread_of_inputs),
-        )),
+                  "coefficient of variation of ‖x‖ over that of ‖f(x)‖", spread_of_inputs, below=0.8, form="number"),
+        ), rows=lambda table: lengths(table, "table4")),
         Item("fig3", "weights and norms by category and layer", NORMS, ("fig3",), (
             Claim("special tokens get much weight and send short vectors", "[SEP]: most of the weight, little norm",
-                  "the parked token's share of the norms is less than half of its share of the weight", short_vectors),
+                  "the parked token's share of the summed norms over its share of the weight", short_vectors,
+                  below=0.5),
         )),
         Item("table2", "Spearman correlation of α and ‖f(x)‖", NORMS, ("table2",), (
             Claim("weight and length are at odds on special tokens",
                   "−.34 [CLS], −.69 [SEP], −.25 punctuation, −.06 other",
-                  "below −0.2 on the parked token, and 0.2 below that of other tokens", at_odds),
+                  "ρ on the parked token, its error bound in the interval", at_odds, below=-0.2, form="number"),
         )),
         Item("fig4", "weights and lengths, layers × heads", NORMS, ("fig4", "fig10", "fig11", "fig12"),
              also=("fig10–12",)),
         Item("fig5", "α against ‖f(x)‖, a sample of pairs", NORMS, ("fig5",)),
         Item("fig6", "frequency of a word against α and ‖f(x)‖", NORMS, ("fig6",), (
-            Claim("frequent words send short vectors; weights do not tell", "ρ .75 with ‖f(x)‖, −.08 with α",
-                  "over 0.5 for lengths, and smaller for weights (over occurrences)", frequent_words),
+            Claim("frequent words send short vectors", "ρ .75 between frequency rank and ‖f(x)‖",
+                  "ρ of frequency rank and ‖f(x)‖", frequent_words, above=0.5, form="number"),
+            Claim("weights do not tell frequent words", "ρ −.08",
+                  "|ρ| of lengths less |ρ| of weights", weights_do_not_tell, above=0.2, form="number"),
         )),
         Item("fig9", "singular values of the map f", NORMS, ("fig9",), (
             Claim("f stretches some directions much more than others", "largest/smallest 1.8 or more",
-                  "1.8 or more in every head; in part: in the median head", stretching),
+                  "largest over smallest singular value, the least of the heads", stretching, above=1.8, unit="heads",
+                  least=4, form="number"),
         )),
         Item("fig7", "alignment error by decoder layer", ALIGNMENT, ("fig7", "table3"), (
             Claim("norms align words better than weights do (AER %, layers 1–6)",
                   "weights 76.2 80.1 51.9 92.1 93.5 94.4; norms 32.5 28.3 42.7 87.0 88.6 90.5",
-                  "the best layer at least 5 points better, and the mean over layers better; in part: one of these",
-                  norms_align),
+                  "AER of the best layer by weights, or of the diagonal if that is lower, less that by norms",
+                  norms_align, above=0.05, **PAIRED),
             Claim("early decoder layers align, late ones do not", "layer 2 of 6 is the best",
-                  "the best layer is in the first half", early_layers_align),
+                  "AER by norms of the best later layer, or of the diagonal, less that of the best in the first half",
+                  early_layers_align, above=0.0, **PAIRED),
             Claim("a decoder state aligns with the word it has read, not with the one to come",
-                  "input position is better", "a lower error of norms in the best layer", input_position),
+                  "input position is better",
+                  "AER by norms for the word to come, or of the diagonal, less that for the word just read",
+                  input_position, above=0.0, **PAIRED),
         ), also=("table3",)),
-        Item("fig8", "soft alignments beside the reference", ALIGNMENT, ("fig8",), also=("fig13–17",)),
+        Item("fig8", "soft alignments beside the reference", ALIGNMENT, ("fig8", "fig13-17"), also=("fig13–17",)),
     ),
 )  # fmt: skip

@@ -1,49 +1,70 @@
 """The figures and tables of a paper by name: run what makes them, look at what they are said to show.
 
-OUT/RUN/STUDY/      the results; jobs that read the same corpus share a pass
-OUT/trained/        models trained for a paper, and their tables
-OUT/figures/        ITEM-FIGURE.svg
-OUT/verdicts.csv    one row a claim: the paper's value, ours, the verdict and its rule
+OUT/RUN/STUDY/                the results; jobs that read the same corpus share a pass
+OUT/RUN/untrained-SEED/…,     the same of networks of the same shape: drawn anew, and with the weights shuffled
+OUT/RUN/shuffled-SEED/…
+OUT/trained/                  models trained for a paper, and their tables
+OUT/figures/                  ITEM-FIGURE.svg; ITEM.md where the paper has a table, or nothing could be drawn
+OUT/verdicts.csv, .parquet    one row a claim: the paper's value, ours with its interval, n, control, verdict, rule
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from headwise.engine.run import run
-from headwise.errors import InputError, ModelError, UnknownNameError
 from headwise.models.load import load
 from headwise.models.model import Model
-from headwise.papers import PAPERS, Item, Job, Paper, Training, chunking
+from headwise.papers import Item, Job, Paper, Training, chunking
+from headwise.papers.claim import Evidence, counts_of, judge
+from headwise.papers.items import chosen_items, missing, obstacle, paper_of, passes
+from headwise.papers.rows import SCHEMA, TOLD, row_of
+from headwise.papers.shown import written
+from headwise.papers.verdict import UNTRAINED
+from headwise.probes.untrained import shuffled, untrained
 from headwise.results import Result
 from headwise.results.files import write_files
-from headwise.studies import STUDIES
+from headwise.results.result import parquet_bytes
 from headwise.text.alignments import read_pairs, write_pairs
 from headwise.text.corpus import open_corpus
 
 PAIRS = "corpus.pairs"
-SCHEMA = ["paper", "item", "claim", "theirs", "ours", "verdict", "rule"]
+PARTS = 20  # of the texts, for intervals
+SHARD = 16  # texts: small, so that there are parts
+CONTROLS = 3  # untrained networks of each kind
+KINDS = {"untrained": untrained, "shuffled": shuffled}
+CONTROL_TEXTS = 64  # of the same texts, the first so many for each control
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A table of models that were trained, and the figures of all tables."""
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a job came to: the evidence for its claims, its figures, and where they are."""
 
-    table: pl.DataFrame
+    evidence: Evidence
     folder: Path
-    figures: Mapping[str, Any]
-
-    def figure(self, name: str) -> Any:
-        return self.figures[name]
+    figures: Mapping[str, Callable[[], Any]]
 
 
-Outcome = Result | Trained
+@dataclass(frozen=True)
+class Asked:
+    """How runs are made, whatever the job."""
+
+    out: Path
+    settings: Mapping[str, Mapping[str, Any]]
+    first: int | None
+    controls: int
+    say: Say
+    engine: Mapping[str, Any] = field(default_factory=dict)
+
+    def of_control(self, folder: Path) -> Asked:
+        return replace(self, out=folder, first=min(self.first or CONTROL_TEXTS, CONTROL_TEXTS))
 
 
 def reproduce(
@@ -56,98 +77,98 @@ def reproduce(
     items: Sequence[str] = (),
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     first: int | None = None,
+    controls: int = CONTROLS,
     say: Say = lambda _: None,
     **engine: Any,
 ) -> pl.DataFrame:
     """Every item, or those named, with the paper's settings where `settings` has no others; one row a claim.
 
     What cannot be run here (no data, a model of another kind) is a row too, and says what it takes. `first` reads only
-    so many documents of each corpus.
+    so many documents of each corpus. `controls`: as many untrained networks of the same shape read the same texts (the
+    first 64), so that what is true of any network is not taken for something learned; with 0 no such claim can hold.
     """
-    source, chosen = paper_of(paper), chosen_items(paper, items)
-    data, out = Path(data), Path(out)
+    source, chosen, data = paper_of(paper), chosen_items(paper, items), Path(data)
+    asked = Asked(Path(out), settings or {}, first, controls, say, engine)
+    found: dict[Job | Training, Found | str] = {}
+    found |= _trained(chosen, data, asked)
     loaded: dict[str | None, Model] = {}
-    found: dict[Job | Training, Outcome | str] = {}
-    found |= _trained(chosen, data, out / "trained", first, say)
     for number, (place, jobs) in enumerate(passes([item.job for item in chosen if isinstance(item.job, Job)], data)):
-        needed = next(iter(jobs)).task or task
+        needed = jobs[0].task or task
         if lacking := missing(place, jobs[0].files):
             found |= dict.fromkeys(jobs, f"not run: {lacking} is not there; it takes {jobs[0].get}")
             continue
         if needed not in loaded:
             loaded[needed] = load(model, task=needed)
-        unable = {job: reason for job in jobs if (reason := obstacle(job, loaded[needed])) is not None}
-        found |= {job: f"not run: {reason}" for job, reason in unable.items()}
-        rest = [job for job in jobs if job not in unable]
-        if rest:
-            say(f"{', '.join(job.study for job in rest)} on {place}")
-            results = _run(rest, loaded[needed], place, out / f"{number}", settings or {}, first, engine, say)
-            found |= {job: results[job.study] for job in rest}
-    rows = [row for item in chosen for row in _rows(source, item, found[item.job] if item.job else None, out)]
+        folder = replace(asked, out=asked.out / f"{number}")
+        found |= _found(jobs, loaded[needed], place, _controlled(jobs, chosen), folder)
+    rows = [row for item in chosen for row in _rows(source, item, found[item.job] if item.job else None, asked.out)]
     table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-    write_files(out, {"verdicts.csv": table.write_csv().encode("utf-8")})
+    csv = table.select(TOLD).write_csv().encode("utf-8")
+    write_files(asked.out, {"verdicts.csv": csv, "verdicts.parquet": parquet_bytes(table)})
     return table
 
 
-def paper_of(name: str) -> Paper:
-    if name not in PAPERS:
-        raise UnknownNameError(f"There is no paper {name!r}; there are {', '.join(PAPERS)}.")
-    return PAPERS[name]
+def _controlled(jobs: Sequence[Job], items: Sequence[Item]) -> list[Job]:
+    """The jobs of which some claim is to be looked at in untrained networks too."""
+    return [
+        job for job in jobs
+        if any(item.job is job and claim.control == UNTRAINED for item in items for claim in item.claims)
+    ]  # fmt: skip
 
 
-def chosen_items(paper: str, names: Sequence[str]) -> list[Item]:
-    """The items of a paper, or those that go by the names."""
-    items = paper_of(paper).items
-    known = {name: item for item in items for name in (item.id, *item.also)}
-    if unknown := [name for name in names if name not in known]:
-        raise UnknownNameError(f"{paper} has no item {unknown[0]!r}; it has {', '.join(known)}.")
-    return list(dict.fromkeys(known[name] for name in names)) if names else list(items)
+def _found(
+    jobs: Sequence[Job], model: Model, place: Path, controlled: Sequence[Job], asked: Asked
+) -> dict[Job | Training, Found | str]:
+    """The jobs of one pass, and their controls; a job that the model cannot do says why."""
+    unable = {job: reason for job in jobs if (reason := obstacle(job, model)) is not None}
+    found: dict[Job | Training, Found | str] = {job: f"not run: {reason}" for job, reason in unable.items()}
+    rest = [job for job in jobs if job not in unable]
+    if not rest:
+        return found
+    asked.say(f"{', '.join(job.study for job in rest)} on {place}")
+    results = _run(rest, model, place, asked, parts=PARTS)
+    beside = [job for job in controlled if job not in unable]
+    controls = _controls(beside, model, place, asked)
+    for job in rest:
+        result = results[job.study]
+        tables = {kind: [one[job.study].table for one in runs] for kind, runs in controls.items() if job in beside}
+        evidence = Evidence(
+            result.table, counts_of(result.manifest), result.parts, tables.get("untrained"), tables.get("shuffled", ())
+        )
+        charts = {name: (lambda name=name, result=result: result.figure(name)) for name in result.figures}
+        found[job] = Found(evidence, result.folder, charts)
+    return found
 
 
-def passes(jobs: Sequence[Job], data: Path) -> list[tuple[Path, list[Job]]]:
-    """Jobs that may share a pass: the same corpus read in the same way, and no study twice."""
-    groups: list[tuple[tuple[Any, ...], list[Job]]] = []
-    for job in dict.fromkeys(jobs):
-        reading = (job.data, tuple(job.corpus.items()), tuple(job.run.items()), job.task)
-        for key, group in groups:
-            if key == reading and all(other.study != job.study for other in group):
-                group.append(job)
-                break
-        else:
-            groups.append((reading, [job]))
-    return [(data / str(group[0].data), group) for _, group in groups]
+def _controls(jobs: Sequence[Job], model: Model, place: Path, asked: Asked) -> dict[str, list[dict[str, Result]]]:
+    """The same runs on untrained networks, by kind and seed."""
+    if not jobs or not asked.controls:
+        return {}
+    runs: dict[str, list[dict[str, Result]]] = {kind: [] for kind in KINDS}
+    for kind, seed in product(KINDS, range(asked.controls)):
+        asked.say(f"the control: {kind}, seed {seed}")
+        runs[kind].append(_run(jobs, KINDS[kind](model, seed), place, asked.of_control(asked.out / f"{kind}-{seed}")))
+    return runs
 
 
-def obstacle(job: Job, model: Model) -> str | None:
-    """Why a job cannot be done with a model."""
-    try:
-        STUDIES[job.study](**job.settings).check(model)
-    except (InputError, ModelError) as error:
-        return f"{error} It takes {job.model}." if job.model else str(error)
-    return None
-
-
-def _run(
-    jobs: Sequence[Job], model: Model, place: Path, out: Path, settings: Mapping[str, Mapping[str, Any]],
-    first: int | None, engine: Mapping[str, Any], say: Say,
-) -> dict[str, Result]:  # fmt: skip
+def _run(jobs: Sequence[Job], model: Model, place: Path, asked: Asked, **more: Any) -> dict[str, Result]:
     if files := jobs[0].files:
         pairs, seen = read_pairs(*(place / name for name in files))
         for note in seen:
-            say(note)
-        write_files(out, {PAIRS: write_pairs(pairs)})
-        place = out / PAIRS
+            asked.say(note)
+        write_files(asked.out, {PAIRS: write_pairs(pairs)})
+        place = asked.out / PAIRS
+    corpus = open_corpus(place, first=asked.first, **jobs[0].corpus)
+    shard = max(1, asked.first // PARTS) if asked.first else SHARD
     results = run(
-        [job.study for job in jobs], model, corpus=open_corpus(place, first=first, **jobs[0].corpus), out=out,
-        settings={job.study: {**job.settings, **settings.get(job.study, {})} for job in jobs},
-        **{**jobs[0].run, **engine},
+        [job.study for job in jobs], model, corpus=corpus, out=asked.out,
+        settings={job.study: {**job.settings, **asked.settings.get(job.study, {})} for job in jobs},
+        **{"shard_documents": min(shard, SHARD), **jobs[0].run, **asked.engine, **more},
     )  # fmt: skip
     return {results.manifest["study"]: results} if isinstance(results, Result) else results
 
 
-def _trained(
-    items: Sequence[Item], data: Path, out: Path, first: int | None, say: Say
-) -> dict[Job | Training, Outcome | str]:
+def _trained(items: Sequence[Item], data: Path, asked: Asked) -> dict[Job | Training, Found | str]:
     """What the items that train look at; only what their claims and figures need is trained."""
     trainings = {item.job: item for item in items if isinstance(item.job, Training)}
     if not trainings:
@@ -157,33 +178,18 @@ def _trained(
         return dict.fromkeys(trainings, f"not run: {lacking} is not there; it takes {get}")
     figures = {figure for item in trainings.values() for figure in item.figures}
     names = {job.table for job in trainings} | {name for figure in figures for name in chunking.DRAWN_FROM[figure]}
-    plan = chunking.Plan(sentences=first or 0)
-    tables = chunking.tables(data / place, out, plan=plan, names=names, say=say)
-    charts = chunking.figures(tables)
-    return {job: Trained(tables[job.table], out / "tables", charts) for job in trainings}
+    plan = chunking.Plan(sentences=asked.first or 0)
+    out = asked.out / "trained"
+    tables = chunking.tables(data / place, out, plan=plan, names=names, say=asked.say)
+    charts = {name: (lambda chart=chart: chart) for name, chart in chunking.figures(tables).items()}
+    counts = {"seeds": len(plan.seeds)}
+    return {job: Found(Evidence(tables[job.table], counts), out / "tables", charts) for job in trainings}
 
 
-def missing(place: Path, files: Sequence[str] | None) -> Path | None:
-    """The first of a job's files that is not there."""
-    return next((path for path in ([place / name for name in files or ()] or [place]) if not path.exists()), None)
-
-
-def _rows(paper: Paper, item: Item, found: Outcome | str | None, out: Path) -> list[tuple[str, ...]]:
-    name = (paper.name, item.id)
+def _rows(paper: Paper, item: Item, found: Found | str | None, out: Path) -> list[tuple[Any, ...]]:
     if found is None or isinstance(found, str):
-        return [(*name, item.shows, "", found or item.command, "", "")]
-    _draw(item, found, out / "figures")
+        return [row_of(paper, item, ours=found or item.command)]
+    files = written(item, found.evidence.table, found.figures, out / "figures")
     if not item.claims:
-        return [(*name, item.shows, "", f"{found.folder}", "", "")]
-    looked = [(claim, claim.found(found.table)) for claim in item.claims]
-    return [(*name, claim.says, claim.theirs, seen.value, seen.verdict, claim.rule) for claim, seen in looked]
-
-
-def _draw(item: Item, result: Outcome, folder: Path) -> None:
-    """The item's figures as SVG; figures that a model does not have (no separators, say) are left out."""
-    from headwise.plots.theme import save_chart
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for figure in item.figures:
-        if figure in result.figures:
-            save_chart(result.figure(figure), folder / f"{item.id}-{figure}.svg")
+        return [row_of(paper, item, ours=", ".join(str(path) for path in files))]
+    return [row_of(paper, item, claim, judge(claim, found.evidence)) for claim in item.claims]

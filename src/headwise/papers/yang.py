@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
-from headwise.papers.claim import Claim, Found, Item, Paper, Table, Training, asked, graded
+from headwise.papers.claim import Claim, Item, Paper, Seen, Table, Training, asked
 from headwise.papers.data import CHUNKS, CHUNKS_GET
+from headwise.papers.verdict import over_repeats
 
 NEAR = 0.02  # of F1
 
@@ -14,94 +17,130 @@ def trained(table: str) -> Training:
     return Training(table, CHUNKS, CHUNKS_GET)
 
 
-def f1(table: Table, **of: object) -> float:
-    """Mean test F1 over seeds of the rows with these values."""
-    rows = table.filter(*(pl.col(name) == value for name, value in of.items()))
-    return float(asked(rows)["f1"].mean())  # pyright: ignore[reportArgumentType]
+def by_seed(table: Table, *, column: str = "f1", **of: Any) -> list[float]:
+    """A number of the rows with these values, seed by seed."""
+    rows = asked(table.filter(*(pl.col(name) == value for name, value in of.items())))
+    return rows.group_by("seed").agg(pl.col(column).mean()).sort("seed")[column].to_list()
 
 
-def tagger(table: Table) -> Found:
-    value = f1(table, kind="base")
-    return Found(f"{value:.3f}", graded([abs(value - 0.9) <= NEAR]))
+def over_seeds(values: list[float], words: str, controls: tuple[float, ...] = ()) -> Seen:
+    low, high = over_repeats(values)
+    return Seen(sum(values) / len(values), words, low, high, len(values), controls=controls)
 
 
-def adversary_tags_as_well(table: Table) -> Found:
-    base, other = f1(table, kind="base"), f1(table, kind="adversary", **{"lambda": 0.2})
-    return Found(f"{other:.3f} against {base:.3f}", graded([base - other <= NEAR]))
+def lost(table: Table, **of: Any) -> list[float]:
+    """What a tagger of each seed has less of F1 than its base."""
+    base, other = by_seed(table, kind="base"), by_seed(table, **of)
+    return [left - right for left, right in zip(base, other, strict=True)]
 
 
-def much_divergence_costs(table: Table) -> Found:
-    base, other = f1(table, kind="base"), f1(table, kind="adversary", **{"lambda": 3.0})
-    return Found(f"{other:.3f} against {base:.3f}", graded([base - other > 0.05]))
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
 
 
-def other_seeds_differ(table: Table) -> Found:
-    rows = asked(table.filter(pl.col("kind") == "other seed"))
-    js = float(rows["js"].mean())  # pyright: ignore[reportArgumentType]
-    near = abs(f1(table, kind="other seed") - f1(table, kind="base")) <= NEAR
-    return Found(f"{js:.2f} nats of Jensen–Shannon between seeds, at the same F1", graded([js > 0.3 and near]))
+def _against(table: Table, **of: Any) -> str:
+    return f"F1 {_mean(by_seed(table, **of)):.3f} against {_mean(by_seed(table, kind='base')):.3f}"
 
 
-def a_knee(table: Table) -> Found:
+def tagger(table: Table) -> Seen:
+    return over_seeds(by_seed(table, kind="base"), "", (_mean(by_seed(table, kind="uniform put in")),))
+
+
+def adversary_tags_as_well(table: Table) -> Seen:
+    of = {"kind": "adversary", "lambda": 0.2}
+    return over_seeds(lost(table, **of), _against(table, **of), (_mean(lost(table, kind="uniform put in")),))
+
+
+def much_divergence_costs(table: Table) -> Seen:
+    of = {"kind": "adversary", "lambda": 3.0}
+    return over_seeds(lost(table, **of), _against(table, **of), (_mean(lost(table, **{**of, "lambda": 0.0})),))
+
+
+def other_seeds_differ(table: Table) -> Seen:
+    """Heads paired: head by head, the same heads in another order would count as different."""
+    js = _mean(by_seed(table, column="js", kind="other seed"))
+    words = f"{js:.2f} head by head; {_against(table, kind='other seed')}"
+    return over_seeds(by_seed(table, column="matched", kind="other seed"), words)
+
+
+def a_knee(table: Table) -> Seen:
     row = asked(table.filter((pl.col("divergence") == "kl") & (pl.col("loss") == "nll"))).row(0, named=True)
     words = f"λ = {row['lambda']:g}, KL {row['at']:.1f} nats ({row['low']:.1f} to {row['high']:.1f})"
-    return Found(words, graded([row["found"] >= 0.95]))
+    return Seen(row["found"], words, row["found"], row["found"])
 
 
-def any_guide_will_do(table: Table) -> Found:
-    guides = ("base", "adversary λ=0.2", "adversary λ=3")
-    values = [f1(table, form="values", guide=guide) for guide in guides]
-    near = [values[0] - value <= NEAR for value in values[1:]]
-    return Found(", ".join(f"{value:.3f}" for value in values), graded(near))
+def any_guide_will_do(table: Table) -> Seen:
+    guides = ("base", "adversary λ=0.2", "adversary λ=3", "uniform")
+    values = {guide: by_seed(table, form="values", guide=guide) for guide in guides}
+    words = ", ".join(f"{guide} {_mean(value):.3f}" for guide, value in values.items())
+
+    def worse(guide: str) -> list[float]:
+        return [base - other for base, other in zip(values["base"], values[guide], strict=True)]
+
+    worst = max(guides[1:3], key=lambda guide: _mean(worse(guide)))
+    return over_seeds(worse(worst), words, (_mean(worse("uniform")),))
 
 
-def rivals_for_single_words(table: Table) -> Found:
+def rivals_for_single_words(table: Table) -> Seen:
     rival = (pl.col("js") > 0.5) & (pl.col("tvd") <= 0.05 + 1e-6)
-    far, change = asked(table).select(far=rival.mean(), change=pl.col("tvd").mean()).row(0)
-    return Found(f"{far:.0%} of the words; mean change over all {change:.3f} (TVD)", graded([far > 0.5]))
+    shares = asked(table).group_by("sentence").agg(rival=rival.mean())["rival"].to_list()
+    return over_seeds(shares, f"mean change of the prediction {table['tvd'].mean():.3f} (TVD)")
 
 
-def attention_is_not_importance(table: Table) -> Found:
-    means = asked(table).group_by("method", maintain_order=True).agg(pl.col("kendall").mean())
-    told = dict(zip(means["method"].to_list(), means["kendall"].to_list(), strict=True))
-    against = [value for name, value in told.items() if name != "random"]
-    return Found(", ".join(f"{name} {value:.2f}" for name, value in told.items()), graded([max(against) < 0.5]))
+def attention_is_not_importance(table: Table) -> Seen:
+    means = asked(table).group_by("method", "sentence").agg(pl.col("kendall").mean())
+    of = {method: means.filter(pl.col("method") == method)["kendall"].to_list() for method in set(means["method"])}
+    words = ", ".join(f"{method} {_mean(values):.2f}" for method, values in sorted(of.items()))
+    return over_seeds(max((of[method] for method in of if method != "random"), key=_mean), words)
 
 
+def by_lambda(table: Table) -> Table:
+    """table1: means over seeds, a row a kind and λ."""
+    numbers = [name for name in ("f1", "nll", "tvd", "kl", "js", "matched") if name in table.columns]
+    return table.group_by("kind", "lambda", maintain_order=True).agg(pl.col(numbers).mean(), seeds=pl.len())
+
+
+SEEDS: dict[str, Any] = {"unit": "seeds", "least": 3}
+SENTENCES: dict[str, Any] = {"unit": "sentences", "least": 20}
 PAPER = Paper(
     "yang",
     "Yang, adversarial attention on a tagging task",
     "",
     (
         Item("model", "a one-layer tagger on CoNLL-2000, F1", trained("curve"), (), (
-            Claim("a tagger of one layer and four heads does the task", "F1 0.90", "within 0.02", tagger),
-        )),
+            Claim("a tagger of one layer and four heads does the task", "F1 0.90", "test F1", tagger,
+                  above=0.9 - NEAR, control="uniform attention put in", form="number", **SEEDS),
+        ), rows=by_lambda),
         Item("table1", "adversaries trained from scratch, over λ", trained("curve"), ("three-kinds",), (
-            Claim("an adversary of λ = 0.2 tags as well as the base", "0.90 and 0.90", "within 0.02 of F1",
-                  adversary_tags_as_well),
-            Claim("one of λ = 3 does not", "0.75 against 0.90", "0.05 of F1 lower, or more", much_divergence_costs),
-        )),
+            Claim("an adversary of λ = 0.2 tags as well as the base", "0.90 and 0.90", "F1 lost",
+                  adversary_tags_as_well, below=NEAR, control="uniform attention put in", form="points", **SEEDS),
+            Claim("one of λ = 3 does not", "0.75 against 0.90", "F1 lost", much_divergence_costs, above=0.05,
+                  control="an adversary of λ = 0", form="points", **SEEDS),
+        ), rows=by_lambda),
         Item("fig1", "loss of prediction against divergence of attention, the knee", trained("knees"), ("fig1",), (
             Claim("divergence is free up to a knee, and dear beyond", "KL about 0.33, on a scale of its own",
-                  "a knee in 95 % of the draws of seeds", a_knee),
+                  "share of the draws of seeds that have a knee", a_knee, above=0.95, control="none applies", **SEEDS),
         )),
         Item("table2", "frozen attention guiding a fresh model", trained("probes"), ("table2",), (
             Claim("attention of adversaries guides a fresh model as well as the base's",
-                  "0.90 (base), 0.90 (λ = 0.2), 0.89 (λ = 3)", "within 0.02 of F1", any_guide_will_do),
+                  "0.90 (base), 0.90 (λ = 0.2), 0.89 (λ = 3)", "F1 lost by the worse of the two adversaries' attention",
+                  any_guide_will_do, below=NEAR, control="uniform attention", form="points", **SEEDS),
         )),
         Item("parents", "JSD against TVD, seeds, uniform attention, per-instance adversaries, Kendall τ",
              trained("instances"), ("three-kinds", "matched"), (
             Claim("for most single predictions there is a rival attention (Jain & Wallace)", "easily found",
-                  "over half of the words have one beyond 0.5 nats, and the prediction moves by at most 0.05 (TVD)",
-                  rivals_for_single_words),
+                  "share of words that have one beyond 0.5 nats which moves the prediction by at most 0.05 (TVD)",
+                  rivals_for_single_words, above=0.5, control="none applies", **SENTENCES),
         )),
-        Item("parents-seeds", "another seed of the base (Wiegreffe & Pinter)", trained("curve"), (), (
+        Item("parents-seeds", "another seed of the base (Wiegreffe & Pinter)", trained("curve"), ("matched",), (
             Claim("seeds alone make attention differ", "much of the adversaries' divergence",
-                  "over 0.3 nats at the same F1", other_seeds_differ),
+                  "Jensen–Shannon between seeds with heads paired, nats", other_seeds_differ, above=0.3,
+                  control="none applies", form="number", **SEEDS),
         )),
         Item("parents-tau", "attention against importance (Jain & Wallace)", trained("importance"), ("importance",), (
             Claim("attention hardly goes with importance", "weak correlations, recurrent encoders",
-                  "Kendall's τ below 0.5 with gradients and with leave-one-out", attention_is_not_importance),
+                  "Kendall's τ with gradients or with leave-one-out, the larger", attention_is_not_importance,
+                  below=0.5, control="none applies", form="number", **SENTENCES),
         )),
         Item("open", "rankings before and after the knee; a probe with no query or key of its own", trained("ranks"),
              ("ranks",)),

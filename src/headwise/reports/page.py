@@ -16,7 +16,8 @@ from typing import Any
 
 import polars as pl
 
-from headwise.papers import PAPERS, Claim, Found, Item, Job, Paper
+from headwise.papers import PAPERS, Claim, Evidence, Item, Job, Judged, Paper, judge
+from headwise.papers.claim import counts_of
 from headwise.reports.answers import Card, Results, cards, summary
 from headwise.reports.plan import Agenda
 from headwise.results import Result
@@ -25,7 +26,7 @@ from headwise.viewer.build import ascii_text as text
 from headwise.viewer.build import bundle, digest, script_json
 
 MOST_ROWS = 6000  # of a table in the page; the whole is in the folder of its result
-VERDICTS = {"holds": "yes", "holds in part": "part", "does not hold": "no", "not comparable": "none"}
+VERDICTS = {"holds": "yes", "undecided": "part", "does not hold": "no", "not comparable": "none"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Checked:
     paper: Paper
     item: Item
     claim: Claim
-    found: Found
+    found: Judged
 
 
 def page(results: Results, agenda: Agenda, examples: Sequence[Example] = (), *, command: str = "") -> str:
@@ -82,7 +83,8 @@ def checked(results: Results) -> list[Checked]:
             for claim in item.claims:
                 if (paper.name, claim.look) not in seen:  # the same claim on another corpus
                     seen.add((paper.name, claim.look))
-                    found.append(Checked(paper, item, claim, claim.found(result.table)))
+                    evidence = Evidence(result.table, counts_of(result.manifest), result.parts)
+                    found.append(Checked(paper, item, claim, judge(claim, evidence)))
     return found
 
 
@@ -134,14 +136,15 @@ def _claims(found: Sequence[Checked]) -> Iterable[str]:
         '<section id="claims">\n<h2>What the papers say, and what holds here</h2>\n<p>The papers looked at other '
         "models (mostly BERT-base), so a number need not match; the rule beside a claim decides whether it holds.</p>\n"
         '<div class="wide"><table class="claims"><thead><tr><th>paper</th><th>claim</th><th>there</th><th>here</th>'
-        "<th>verdict</th><th>rule</th></tr></thead><tbody>\n"
+        "<th>n</th><th>control</th><th>verdict</th><th>rule</th></tr></thead><tbody>\n"
     )
     for one in found:
         where = f'<a href="{one.paper.link}" rel="noreferrer">{one.paper.name}</a> {text(one.item.id)}'
-        cells = (text(one.claim.says), text(one.claim.theirs), text(one.found.value))
+        told = one.found
+        cells = (text(cell) for cell in (one.claim.says, one.claim.theirs, told.ours, told.n, told.control))
         yield f"<tr><td>{where}</td>" + "".join(f"<td>{cell}</td>" for cell in cells)
-        verdict = one.found.verdict
-        yield f'<td class="{VERDICTS[verdict]}">{verdict}</td><td>{text(one.claim.rule)}</td></tr>\n'
+        verdict = f"{told.verdict}: {told.why}" if told.why and told.numbers else told.verdict
+        yield f'<td class="{VERDICTS[told.verdict]}">{text(verdict)}</td><td>{text(one.claim.rule)}</td></tr>\n'
     yield "</tbody></table></div>\n</section>\n"
 
 

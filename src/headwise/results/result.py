@@ -2,6 +2,7 @@
 
     manifest.json       what was run, on what, with what; the SHA-256 of every other file
     table.parquet       one row a fact
+    parts.parquet       the same of all texts but a part of them, for intervals; where they were asked for
     state.safetensors   the merged sufficient statistics, from which table and figures were made
     figures/NAME.json   Vega-Lite specifications, their data inside
 
@@ -35,7 +36,9 @@ RUN = {  # what the manifest of a run over a corpus says, whoever reads it
     "study": str, "settings": dict, "model": {"name": str, "type": str}, "plan": {"corpus": {"name": str}},
     "stacks": dict, "documents": int, "tokens": int, "skipped": dict, "proof": dict,
 }  # fmt: skip
-MANIFEST, TABLE, STATE, FIGURES = "manifest.json", "table.parquet", "state.safetensors", "figures"
+MANIFEST, TABLE, PARTS, STATE, FIGURES = (
+    "manifest.json", "table.parquet", "parts.parquet", "state.safetensors", "figures",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,13 @@ class Result:
     @cached_property
     def table(self) -> pl.DataFrame:
         return pl.read_parquet(self.folder / TABLE)
+
+    @cached_property
+    def parts(self) -> list[pl.DataFrame]:
+        """The table of all texts but each part of them; none where they were not asked for, or the study has none."""
+        if PARTS not in self.manifest["files"]:
+            return []
+        return pl.read_parquet(self.folder / PARTS).partition_by("part", include_key=False)
 
     @cached_property
     def state(self) -> dict[str, Tensor]:
@@ -78,10 +88,13 @@ def write_result(
     table: pl.DataFrame,
     state: Mapping[str, Tensor],
     figures: Mapping[str, Mapping[str, Any]],
+    *,
+    parts: pl.DataFrame | None = None,
 ) -> Result:
     """Write a result, whole or not at all, and open it. `manifest` gains the fields `format` and `files`."""
     folder = Path(folder)
     contents = {TABLE: parquet_bytes(table), STATE: save({k: v.contiguous() for k, v in state.items()})}
+    contents |= {PARTS: parquet_bytes(parts)} if parts is not None else {}
     contents |= {figure_file(name): json_bytes(finite(spec)) for name, spec in figures.items()}
     files = {name: {"sha256": digest(content), "bytes": len(content)} for name, content in contents.items()}
     manifest = {**manifest, "format": FORMAT, "files": files}

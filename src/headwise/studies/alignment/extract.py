@@ -13,6 +13,7 @@ All take scores [batch many row column] with the words among the columns first a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 import torch
@@ -69,17 +70,20 @@ def grown(
     """
     links, either = forward & backward, forward | backward
     row_linked, word_linked = links.max(1, initial=False), links.max(0, initial=False)
-    waiting = list(zip(*np.nonzero(links), strict=True))
-    while waiting:  # subtle: a link that is added may be grown from in turn, within the same round
-        found = []
-        for row, word in waiting:
+    waiting = [(int(row), int(word)) for row, word in zip(*np.nonzero(links), strict=True)]
+    while waiting:  # a sweep over the links, row by row and word by word, as Koehn's GROW-DIAG makes them
+        heapify(waiting)
+        behind = []
+        while waiting:
+            row, word = heappop(waiting)
             for down, right in NEIGHBOURS:
                 at = (row + down, word + right)
                 inside = 0 <= at[0] < links.shape[0] and 0 <= at[1] < links.shape[1]
                 if inside and either[at] and not links[at] and not (row_linked[at[0]] and word_linked[at[1]]):
                     links[at] = row_linked[at[0]] = word_linked[at[1]] = True
-                    found.append(at)
-        waiting = found
+                    # subtle: a link ahead is grown from in this sweep, one behind in the next; none needs two visits
+                    heappush(waiting, at) if at > (row, word) else behind.append(at)
+        waiting = behind
     return links
 
 

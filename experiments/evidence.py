@@ -1,0 +1,139 @@
+"""`make evidence`: verdicts on every page of experiments/ and on docs/evidence.md, from the tables stored here.
+
+Text outside the markers is by hand. With --check nothing is written, and pages that are out of date are an error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import polars as pl
+
+from headwise.papers.evidence import (
+    KEY,
+    Told,
+    between,
+    claims_by_models,
+    from_table,
+    from_trained,
+    from_verdicts,
+    one_run,
+)
+
+HERE = Path(__file__).parent
+DOCS = HERE.parent / "docs" / "evidence.md"
+MARK = "verdicts"
+SURFACE = ("rel-pos", "fig2-top", "fig2-bottom", "fig4")
+NORMS = ("table1", "table4", "fig3", "table2", "fig6", "fig9")
+NULL = ("rank", "fig1a", "fig1bc")
+
+
+def stored(folder: str, model: str, paper: str, items: tuple[str, ...], *, page: str) -> list[Told]:
+    """The claims by the table and manifest of a folder."""
+    place = HERE / page / folder
+    manifest = json.loads((place / "manifest.json").read_bytes())
+    table = pl.read_parquet(place / "table.parquet")
+    return from_table(paper, items, table, manifest, model=model, page=f"{page}/README.md")
+
+
+def controlled(page: str) -> list[Told]:
+    """The claims of runs with intervals and controls: verdicts-MODEL-….parquet of a folder."""
+    return [
+        one
+        for path in sorted((HERE / page).glob("verdicts-*.parquet"))
+        for one in from_verdicts(pl.read_parquet(path), model=path.stem.split("_")[0].removeprefix("verdicts-"),
+                                 page=f"{page}/README.md")
+    ]  # fmt: skip
+
+
+def identity() -> list[Told]:
+    """Tables of ten folds; neighbours have four."""
+    found = []
+    for name, items, folds in (("mrpc-input", ("fig2a", "fig2b"), 10), ("mrpc-previous", ("fig11",), 10),
+                               ("mrpc-neighbours", ("fig14",), 4), ("cola-input", ("fig38",), 10)):  # fmt: skip
+        table = pl.read_parquet(HERE / "identity" / "tables" / f"{name}.parquet")
+        manifest = {"documents": 0, "settings": {"folds": folds}}
+        found += from_table("brunner2020", items, table, manifest, model="demo", page="identity/README.md")
+    return found
+
+
+def adversary() -> list[Told]:
+    tables = {path.stem: pl.read_parquet(path) for path in (HERE / "adversary" / "tables").glob("*.parquet")}
+    return from_trained(tables, seeds=5, model="one-layer tagger", page="adversary/README.md")
+
+
+def pages() -> dict[str, list[Told]]:
+    """Every page with its claims; a run with controls goes before a table without."""
+    found = {
+        "wikitext2": [
+            *stored("demo/surface", "demo", "clark2019", SURFACE, page="wikitext2"),
+            *stored("demo/distances", "demo", "clark2019", ("fig6",), page="wikitext2"),
+            *stored("demo/norms", "demo", "kobayashi2020", NORMS, page="wikitext2"),
+            *stored("demo/nullspace", "demo", "brunner2020", NULL, page="wikitext2"),
+        ],
+        "sample": [
+            *stored("demo-llm/surface", "demo-llm", "clark2019", SURFACE, page="sample"),
+            *stored("demo-llm/distances", "demo-llm", "clark2019", ("fig6",), page="sample"),
+            *stored("demo-llm/norms", "demo-llm", "kobayashi2020", NORMS, page="sample"),
+            *stored("demo-llm/nullspace", "demo-llm", "brunner2020", NULL, page="sample"),
+        ],
+        "linguistics": [
+            one
+            for model in ("demo", "demo-llm")
+            for study, item in (("syntax", "table1"), ("coref", "table2"))
+            for one in stored(f"{model}/{study}", model, "clark2019", (item,), page="linguistics")
+        ],
+        "probe": [
+            one
+            for model in ("demo", "demo-llm")
+            for one in stored(model, model, "clark2019", ("table3",), page="probe")
+        ],
+        "identity": identity(),
+        "mixing": [
+            *stored("mrpc", "demo", "brunner2020", ("fig3a", "fig3b", "fig4b"), page="mixing"),
+            *stored("cola", "demo", "brunner2020", ("fig40",), page="mixing"),
+        ],
+        "alignment": stored(".", "de–en, trained here", "kobayashi2020", ("fig7",), page="alignment"),
+        "adversary": adversary(),
+    }
+    return {page: without_repeats([*controlled(page), *told]) for page, told in found.items()}
+
+
+def without_repeats(told: list[Told]) -> list[Told]:
+    """The first of each claim and model."""
+    first = {}
+    for one in told:
+        first.setdefault((one.paper.name, one.item.id, one.claim.says, one.model), one)
+    return list(first.values())
+
+
+def contents() -> dict[Path, str]:
+    """What stands between the markers of every page."""
+    found = pages()
+    everything = without_repeats([one for told in found.values() for one in told])
+    made = {HERE / page / "README.md": one_run(told) for page, told in found.items()}
+    made[HERE / "README.md"] = f"{KEY}\n\n{claims_by_models(everything, link=True)}"
+    made[DOCS] = f"{KEY}\n\n{claims_by_models(everything, link=False)}"
+    return made
+
+
+def main() -> int:
+    late = []
+    for path, content in contents().items():
+        old = path.read_text("utf-8")
+        new = between(old, MARK, content)
+        if new != old:
+            late.append(path)
+            if "--check" not in sys.argv:
+                path.write_text(new, "utf-8")
+                print(f"wrote {path.relative_to(HERE.parent)}")
+    if late and "--check" in sys.argv:
+        print("run `make evidence`; out of date:", *(str(path.relative_to(HERE.parent)) for path in late))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

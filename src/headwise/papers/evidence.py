@@ -1,0 +1,118 @@
+"""Verdicts as pages: a table of one run, and all claims by all models, from numbers that are stored.
+
+The rules are applied when the page is made, to the stored numbers; so a page never says what the rules do not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from headwise.papers import PAPERS, Claim, Evidence, Item, Job, Judged, Paper, Training, judge
+from headwise.papers.claim import counts_of, shown
+from headwise.papers.rows import judged_again
+
+SIGNS = {"holds": "✅", "does not hold": "❌", "undecided": "❔", "not comparable": "➖"}
+KEY = "✅ holds · ❌ does not hold · ❔ undecided, and why · ➖ not comparable · an empty cell: not run on this model"
+
+
+@dataclass(frozen=True)
+class Told:
+    """A claim of an item of a paper, for a model, and the page that has its numbers."""
+
+    paper: Paper
+    item: Item
+    claim: Claim
+    model: str
+    judged: Judged
+    page: str
+
+
+def from_table(
+    paper: str, items: Sequence[str], table: pl.DataFrame, manifest: Mapping[str, Any], *, model: str, page: str
+) -> list[Told]:
+    """The claims of the items, judged by a study's table alone: intervals where it has them, no untrained controls."""
+    evidence = Evidence(table, counts_of(manifest))
+    return [
+        Told(PAPERS[paper], item, claim, model, judge(claim, evidence), page)
+        for item, claim in _claims(paper, items)
+        if isinstance(item.job, Job)
+    ]
+
+
+def from_trained(tables: Mapping[str, pl.DataFrame], *, seeds: int, model: str, page: str) -> list[Told]:
+    """The claims of the paper that trains its own models."""
+    return [
+        Told(PAPERS["yang"], item, claim, model, judge(claim, Evidence(tables[item.job.table], {"seeds": seeds})), page)
+        for item, claim in _claims("yang", ())
+        if isinstance(item.job, Training)
+    ]
+
+
+def from_verdicts(verdicts: pl.DataFrame, *, model: str, page: str) -> list[Told]:
+    """The claims of `verdicts.parquet` of `headwise reproduce`, by today's rules."""
+    stored = {(row["paper"], row["item"], row["claim"]): row for row in verdicts.iter_rows(named=True)}
+    found = []
+    for name, paper in PAPERS.items():
+        for item, claim in _claims(name, ()):
+            if (row := stored.get((name, item.id, claim.says))) is not None:
+                found.append(Told(paper, item, claim, model, judged_again(claim, row), page))
+    return found
+
+
+def _claims(paper: str, items: Sequence[str]) -> Iterable[tuple[Item, Claim]]:
+    return ((item, claim) for item in PAPERS[paper].items if not items or item.id in items for claim in item.claims)
+
+
+def one_run(told: Sequence[Told]) -> str:
+    """The table of a page: one row a claim and model."""
+    head = "| item | claim | paper | here | n | control | verdict |\n|---|---|---|---|---|---|---|\n"
+    return head + "".join(_row(one) for one in told)
+
+
+def _row(one: Told) -> str:
+    found = one.judged
+    verdict = f"{SIGNS[found.verdict]} {found.verdict}" + (f": {found.why}" if found.why and found.numbers else "")
+    cells = (f"{one.paper.name} {one.item.id}", one.claim.says, one.claim.theirs, f"{one.model}: {found.ours}", found.n,
+             found.control, verdict)  # fmt: skip
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def claims_by_models(told: Sequence[Told], *, link: bool) -> str:
+    """The page on top: a row a claim, a column a model; `link`: cells lead to the page that has the numbers."""
+    models = list(dict.fromkeys(one.model for one in told))
+    lines = [f"| | claim | {' | '.join(models)} |\n|---|---|{'---|' * len(models)}\n"]
+    for key in dict.fromkeys((one.paper.name, one.item.id, one.claim.says) for one in told):
+        mine = {one.model: one for one in told if (one.paper.name, one.item.id, one.claim.says) == key}
+        cells = [_cell(mine[model], link=link) if model in mine else "" for model in models]
+        lines.append(f"| {key[0]} {key[1]} | {key[2]} | {' | '.join(cells)} |\n".replace("|∂", "\\|∂"))
+    return "".join(lines)
+
+
+def _cell(one: Told, *, link: bool) -> str:
+    """The sign, the number with its interval, n, and why it is not decided."""
+    found, numbers = one.judged, one.judged.numbers
+    sign = f"[{SIGNS[found.verdict]}]({one.page})" if link else SIGNS[found.verdict]
+    if numbers is None:
+        return f"{sign} {found.why}"
+    value, low, high = (shown(end, found.form) for end in (numbers.value, numbers.low, numbers.high))
+    interval = "" if math.isnan(numbers.low) else f" ({low} to {high})"
+    parts = [f"{value}{interval}", found.n, found.control, found.why]
+    return f"{sign} {'; '.join(part for part in parts if part)}".replace("|", "\\|")
+
+
+def between(page: str, name: str, content: str) -> str:
+    """The page with `content` between its two markers of this name.
+
+    >>> between("<!-- x -->\\nold\\n<!-- /x -->", "x", "new\\n")
+    '<!-- x -->\\n\\nnew\\n\\n<!-- /x -->'
+    """
+    before, begin, rest = page.partition(f"<!-- {name} -->\n")
+    _, end, after = rest.partition(f"<!-- /{name} -->")
+    if not begin or not end:
+        raise ValueError(f"the page must have <!-- {name} --> and <!-- /{name} -->")
+    return f"{before}{begin}\n{content}\n{end}{after}"
