@@ -141,6 +141,7 @@ class Layer:
     out: Float[Tensor, "batch query d_model"]  # the output of W_O, bias included
     residual: Float[Tensor, "batch query d_model"] | None  # None: found no sum of a residual and `out`
     circuit: Circuit
+    gate: Float[Tensor, "batch head query d_head"] | None = None  # W_O reads g ⊙ Σ α V; None: it reads Σ α V
     memo: dict[str, Any] = field(default_factory=dict, repr=False)  # of this block, see `once`
     text_memo: dict[str, Any] = field(default_factory=dict, repr=False)  # shared by the blocks of a layer
 

@@ -10,11 +10,14 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from headwise.measures import nullspace
-from headwise.models.tiny import FAMILIES
+from headwise.models.tiny import FAMILIES as INSIDE
+from headwise.models.tiny import OUTSIDE
 from headwise.types import Layer
 from references import quantities as twins
 from references.captures import HF_NAMES, Captured, captured, plain_forward, quantities, real_rows
 from references.compare import assert_close
+
+FAMILIES = {**INSIDE, **OUTSIDE}
 
 # float32 through three random layers: rounding grows; a wrong mask, head or scale is wrong in the first digit.
 ROUNDING = 5e-5
@@ -38,7 +41,10 @@ READS_THE_SUM = {  # read off transformers' source: the module whose input is re
     "gpt2": "h.{}.ln_2", "opt": "decoder.layers.{}.final_layer_norm", "olmo2": "layers.{}.mlp",
     "bart": LAYERS_POST, "marian": LAYERS_POST, "m2m100": LAYERS_PRE, "mbart": LAYERS_PRE, "pegasus": LAYERS_PRE,
     "t5": T5_BLOCKS, "mt5": T5_BLOCKS,
-    "cohere": None, "gpt-neox": None, "phi": None,  # attention and feed-forward in parallel: nothing reads it
+    "deberta": POST_NORM, "bloom": "h.{}.post_attention_layernorm", "falcon": "h.{}.post_attention_layernorm",
+    "gpt-neo": "h.{}.ln_2",
+    # attention and feed-forward in parallel: nothing reads it
+    "cohere": None, "gpt-j": None, "gpt-neox": None, "phi": None,
 }  # fmt: skip
 
 
@@ -97,6 +103,7 @@ def test_causal_and_window_masks_are_what_the_configuration_says(case: Captured)
             expected &= key <= query
         types = getattr(config, "layer_types", None) or []
         sliding = types[layer.index] == "sliding_attention" if types else case.family == "mistral"
+        sliding |= case.family == "gpt-neo" and layer.index == 1
         if sliding and kind == "decoder":
             expected &= key > query - 8
         if sliding and case.family == "modernbert":

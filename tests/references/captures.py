@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import headwise as hw
 from headwise.errors import ModelError
 from headwise.measures import ATTENTION, MIXING
+from headwise.models.capture import eager
 from headwise.types import Batch, Layer
 
 # The last has no more tokens than a head has dimensions (6), so that all its weights count.
@@ -59,14 +60,8 @@ class Captured:
 
 
 def plain_forward(hf: nn.Module, inputs: Mapping[str, Tensor]) -> Any:
-    before = hf.config._attn_implementation
-    if hf.config.model_type != "mpnet":  # knows eager attention only
-        hf.set_attn_implementation("eager")
-    try:
-        with torch.no_grad():
-            return hf(**inputs, output_attentions=True, output_hidden_states=True)
-    finally:
-        hf.set_attn_implementation(before)
+    with torch.no_grad(), eager(hf):  # type: ignore[arg-type] - a PreTrainedModel
+        return hf(**inputs, output_attentions=True, output_hidden_states=True)
 
 
 @cache

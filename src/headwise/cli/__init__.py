@@ -11,7 +11,7 @@ from typing import TextIO, cast
 
 import typer
 
-from headwise.cli import align, compare, inspect, list_, report, reproduce, run, serve, view
+from headwise.cli import align, compare, doctor, inspect, list_, report, reproduce, run, serve, view
 from headwise.errors import HeadwiseError
 from headwise.text.terminal import Guarded, visible
 
@@ -32,6 +32,7 @@ app.command("reproduce", help=reproduce.HELP)(reproduce.reproduce)
 app.command("compare", help=compare.HELP)(compare.compare)
 app.command("serve", help=serve.HELP)(serve.serve)
 app.command("align", help=align.HELP)(align.align)
+app.command("doctor", help=doctor.HELP)(doctor.doctor)
 app.command("list", help=list_.HELP)(list_.list_)
 
 

@@ -65,10 +65,10 @@ def _models() -> Iterator[str]:
 
 def _families() -> Iterator[str]:
     from headwise.models.load import load
-    from headwise.models.tiny import FAMILIES, REFUSED
+    from headwise.models.tiny import FAMILIES, OUTSIDE, REFUSED
 
     yield "[bold]proved here: Σ_h α V W_O + b_O equals the model's own output (relative error)[/]"
-    for name, family in FAMILIES.items():
+    for name, family in {**FAMILIES, **OUTSIDE}.items():
         model = load(f"tiny:{name}")
         residual = all(site.residual_of is not None for site in model.proof.sites)
         notes = [family.note, "" if residual else "no residual norms"]

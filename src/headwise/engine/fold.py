@@ -13,7 +13,7 @@ from torch import Tensor
 from headwise.engine.gradients import graded_layers
 from headwise.engine.plan import Plan
 from headwise.errors import InputError, TooLongError
-from headwise.models.model import Model, hidden_states
+from headwise.models.model import Model
 from headwise.studies.importance import lesson
 from headwise.studies.study import Reading, State, Study, packed, plus, unpacked
 from headwise.text.corpus import Document, Shard
@@ -152,4 +152,4 @@ def _one_pass(model: Model, studies: Sequence[Study], reading: Reading, add: Cal
         options: dict[str, Any] = {"output_hidden_states": True} if hidden else {}
         output = model.run(reading.batch, see, wanted=lambda _: bool(layers), **options)
         for study in hidden:
-            add(study, study.observe_hidden(hidden_states(output), reading))
+            add(study, study.observe_hidden(model.hidden_states(output), reading))

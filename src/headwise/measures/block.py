@@ -55,6 +55,7 @@ def check(layer: Layer, name: str) -> None:
             f"{name} is about blocks of self-attention and feed-forward, but a decoder's block reads another text in "
             f"between; use norm-sum for the {layer.stack} stack."
         )
+    check_ungated(layer)
     if layer.residual is None:
         raise ModelError(
             f"{name} needs a block that adds its attention to a residual before anything else reads it, but this model "
@@ -66,3 +67,11 @@ def diagonal(layer: Layer) -> tuple[Tensor, Tensor]:
     """The rows of this block of queries, and the key that each of them is."""
     rows = torch.arange(layer.alpha.shape[2], device=layer.alpha.device)
     return rows, rows + layer.first_row
+
+
+def check_ungated(layer: Layer) -> None:
+    if layer.gate is not None:
+        raise ModelError(
+            "Norms of several heads together need what a key sends to be the same for every query, but this model "
+            "multiplies it by a gate (or norm) of the query before W_O; use norm, raw or effective."
+        )

@@ -21,6 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.errors import ModelError
+from headwise.measures.block import check_ungated
 from headwise.quantities import ATTENTION, LENGTH, MIXING
 from headwise.types import Layer, Norm, once_per_text
 
@@ -37,8 +38,8 @@ from headwise.types import Layer, Norm, once_per_text
     order=40,
 )
 def norm(layer: Layer) -> Float[Tensor, "batch head query key"]:
-    """α ‖f(x)‖."""
-    return layer.alpha * sent_norm(layer)[:, :, None, :]
+    """α ‖f(x)‖; with a gate, α_ij ‖(g_i ⊙ v_j) W_O‖."""
+    return layer.alpha * (sent_norm(layer)[:, :, None, :] if layer.gate is None else gated_norm(layer, layer.gate))
 
 
 @MIXING.add(
@@ -97,6 +98,7 @@ def norm_residual_ln(layer: Layer) -> Float[Tensor, "batch query key"]:
 @once_per_text
 def sent(layer: Layer) -> Float[Tensor, "batch head key d_model"]:
     """f_h(x_j), the vector key j sends through head h at weight 1."""
+    check_ungated(layer)
     return torch.einsum("bhkd,hde->bhke", layer.head_value, layer.circuit.w_o)
 
 
@@ -110,6 +112,17 @@ def sent_gram(layer: Layer) -> Float[Tensor, "batch key head other"]:
 def sent_norm(layer: Layer) -> Float[Tensor, "batch head key"]:
     """‖f_h(x_j)‖, without f."""
     return (layer.head_value @ layer.circuit.root).norm(dim=-1)
+
+
+def gated_norm(layer: Layer, gate: Float[Tensor, "batch head query d_head"]) -> Float[Tensor, "batch head query key"]:
+    """‖(g_i ⊙ v_j) W_O‖ = sqrt(Σ_de g_id g_ie (W_O W_Oᵀ)_de v_jd v_je), a head at a time."""
+    norms = []
+    for head, root in enumerate(layer.circuit.root):
+        g, v = gate[:, head], layer.head_value[:, head]
+        by_query = (g[..., None] * g[..., None, :] * (root @ root.mT)).flatten(-2)
+        by_key = (v[..., None] * v[..., None, :]).flatten(-2)
+        norms.append((by_query @ by_key.mT).clamp(min=0).sqrt())
+    return torch.stack(norms, dim=1)
 
 
 def gram(vectors: Float[Tensor, "batch head key d_model"]) -> Float[Tensor, "batch key head other"]:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.utils import logging as hf_logging
 
-from headwise.models.families import dispatching
+from headwise.models.follow import Following, following, weighted
 from headwise.types import Circuit, Layer
 
 ROWS = 256  # query rows a block; texts up to this length are captured whole
@@ -84,6 +85,14 @@ class Call:
         return every & seen.reshape((1,) * (4 - seen.ndim) + seen.shape).any(1)  # by any head
 
 
+class Weighted(Call):
+    """A call outside the registry: `query` holds the weights themselves, which are there and need no second pass."""
+
+    def output(self, *, sdpa: bool) -> Tensor:
+        del sdpa
+        return self.rows(0, self.length)[0]
+
+
 Edit = Callable[[Call, int, Tensor, Tensor], tuple[Tensor, Tensor]]
 """(call, first row, output [batch query head d_head], weights) → output and weights in their place."""
 
@@ -99,6 +108,8 @@ class Site:
     residual_of: nn.Module | None  # the module whose input is the residual that attention is added to
     circuit: Circuit
     causal: bool  # the first query does not see the last key
+    gated: bool = False  # the projection reads g ⊙ out: a gate, norm or scale stands between
+    block: int | None = None  # the number of the block that it stands in, where blocks without attention count too
 
 
 Visitor = Callable[[Layer], None]
@@ -115,7 +126,7 @@ class Recorder:
     sdpa: bool
     rows: int = ROWS
     done: int = 0
-    pending: tuple[Call, Tensor | None] | None = None
+    pending: tuple[Call, Tensor | None, Tensor] | None = None  # the call, its weights, its output
     residuals: dict[nn.Module, Tensor] = field(default_factory=dict)
 
     def attend(self, call: Call) -> tuple[Tensor, Tensor | None]:
@@ -123,19 +134,24 @@ class Recorder:
             out, alpha = call.rows(0, call.length)
         else:
             out, alpha = call.output(sdpa=self.sdpa), None
-        self.pending = (call, alpha)
+        self.pending = (call, alpha, out)
         return out, alpha
 
-    def finish(self, out: Tensor) -> None:
+    def finish(self, module: nn.Module, read: Tensor, out: Tensor) -> None:
         """The projection has run: hand on the layer, whole or in blocks."""
-        assert self.pending is not None
-        site, (call, alpha) = self.sites[self.done], self.pending
+        if self.pending is None or self.sites[self.done].projection is not module:
+            return
+        site, (call, alpha, attended) = self.sites[self.done], self.pending
         self.done, self.pending = self.done + 1, None
         if self.wanted(site):
-            for layer in self._layers(site, call, alpha, at_least_float(out)):
+            gate = gate_of(read, attended) if site.gated else None
+            out = at_least_float(out).reshape(len(call.query), call.length, -1)
+            for layer in self._layers(site, call, alpha, out, gate):
                 self.visit(layer)
 
-    def _layers(self, site: Site, call: Call, alpha: Tensor | None, out: Tensor) -> Iterator[Layer]:
+    def _layers(
+        self, site: Site, call: Call, alpha: Tensor | None, out: Tensor, gate: Tensor | None
+    ) -> Iterator[Layer]:
         query_mask = self.masks["source" if site.stack in ("self", "encoder") else "target"]
         key_mask = self.masks["target" if site.stack == "decoder" else "source"]
         value, visible, text_memo = at_least_float(call.value), call.visible(key_mask), {}
@@ -156,7 +172,18 @@ class Recorder:
                 alpha=at_least_float(weights), value=value, visible=visible[:, rows], key_mask=key_mask,
                 query_mask=query_mask[:, rows], out=out[:, rows],
                 residual=None if residual is None else residual[:, rows],
+                gate=None if gate is None else gate[:, :, rows],
             )  # fmt: skip
+
+
+def gate_of(read: Tensor, out: Tensor) -> Tensor:
+    """g [batch head query d_head] of what a projection reads, g ⊙ out, given out [batch query head d_head].
+
+    A product is rounded relative to itself, so the quotient is g to the last digit however small `out` is.
+    """
+    out = at_least_float(out)
+    read = at_least_float(read).reshape(out.shape)
+    return torch.where(out == 0, 1.0, read / torch.where(out == 0, 1.0, out)).transpose(1, 2)
 
 
 def at_least_float(x: Tensor) -> Tensor:
@@ -165,6 +192,7 @@ def at_least_float(x: Tensor) -> Tensor:
 
 
 _watching: ContextVar[Callable[[Call], tuple[Tensor, Tensor | None]] | None] = ContextVar("watching", default=None)
+followed: ContextVar[Following | None] = ContextVar("following", default=None)
 _editing: ContextVar[Callable[[nn.Module], Edit | None] | None] = ContextVar("editing", default=None)
 
 
@@ -183,8 +211,22 @@ def attention(
     mask = options.pop(name) if name else mask
     edit_of = _editing.get()
     call = Call(module, query, key, value, mask, eager, options, name, edit_of(module) if edit_of else None)
-    watch = _watching.get()
-    return call.rows(0, call.length) if watch is None else watch(call)
+    watch, mode = _watching.get(), followed.get()
+    assert watch is not None
+    if mode is None:
+        return watch(call)
+    with mode.pausing():
+        out, alpha = watch(call)
+    mode.note_output(out)
+    return out, alpha
+
+
+def attention_outside(module: nn.Module, alpha: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """What stands in the place of a product of weights and values that does not go through the registry."""
+    edit_of, watch = _editing.get(), _watching.get()
+    edit = edit_of(module) if edit_of else None
+    call = Weighted(module, alpha, value, value, mask, weighted, {}, None, edit)
+    return (call.rows(0, call.length) if watch is None else watch(call))[0]
 
 
 _interface_of = AttentionInterface.get_interface
@@ -201,14 +243,30 @@ AttentionInterface.get_interface = _watched_interface  # inert but for the time 
 
 
 @contextmanager
-def watching(model: PreTrainedModel, watch: Callable[[Call], tuple[Tensor, Tensor | None]]) -> Iterator[None]:
-    """Route every attention call of `model` through `watch`; the model is as before afterwards."""
-    token = _watching.set(watch)
+def watching(
+    model: PreTrainedModel, watch: Callable[[Call], tuple[Tensor, Tensor | None]], *, probing: bool = False
+) -> Iterator[None]:
+    """Route every attention call of `model` through `watch`; the model is as before afterwards.
+
+    `probing` looks outside the registry, too, and follows what attention gives to what reads it.
+    """
+    around = followed.get()  # where captures are nested one mode serves them all
+    needed = probing or (model in OUTSIDE and around is None)
+    mode = Following(attention_outside, probing=probing) if needed else around
+    tokens = _watching.set(watch), followed.set(mode)
     try:
-        with eager(model), dispatching(model, attention):
+        with (
+            eager(model),
+            around.pausing() if around is not None and needed else nullcontext(),
+            following(model, mode) if mode is not None and needed else nullcontext(),
+        ):
             yield
     finally:
-        _watching.reset(token)
+        _watching.reset(tokens[0])
+        followed.reset(tokens[1])
+
+
+OUTSIDE: WeakSet[nn.Module] = WeakSet()  # models of which the proof found that they attend outside the registry
 
 
 @contextmanager
@@ -293,8 +351,10 @@ def recording(model: PreTrainedModel, recorder: Recorder) -> Iterator[None]:
         if residual is not None:
             recorder.residuals[module] = residual
 
-    def note_output(_module: nn.Module, _args: tuple[Any, ...], out: Any) -> None:
-        recorder.finish(out)
+    def note_output(module: nn.Module, args: tuple[Any, ...], out: Any) -> None:
+        mode = followed.get()
+        with nullcontext() if mode is None else mode.pausing():
+            recorder.finish(module, args[0], out)
 
     with ExitStack() as stack:
         for module in {site.residual_of for site in recorder.sites if site.residual_of is not None}:

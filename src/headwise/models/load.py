@@ -13,6 +13,7 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from headwise.errors import HeadwiseError, InputError, ModelError
 from headwise.models.capture import quiet
 from headwise.models.model import Model
+from headwise.models.own import own_pair
 from headwise.models.packaged import PACKAGED, SHIPPED, packaged_folder
 from headwise.models.proof import prove
 from headwise.models.tasks import auto_class
@@ -24,7 +25,7 @@ DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch
 
 
 def load(
-    source: str | Path | tuple[PreTrainedModel, PreTrainedTokenizerBase],
+    source: Any,
     *,
     device: str = "cpu",
     dtype: str | torch.dtype = "float32",
@@ -35,21 +36,23 @@ def load(
     """Load a model and prove its attention.
 
     `source`: a hub id, a folder with safetensors, "demo" | "demo-llm" | "demo-base" | "demo-nmt",
-    "tiny:bert" and its like, or a (model, tokenizer) pair, which is switched to eval mode and otherwise left as it is.
-    `task` adds a head.
+    "tiny:bert" and its like, a .gguf file, or a model of one's own: a (model, tokenizer) pair, a pipeline, a
+    SentenceTransformer, a DataParallel. That one is switched to eval mode and otherwise left as it is. `task` adds a
+    head; dtype="auto" is the checkpoint's own.
     """
     kind = _dtype(dtype)
-    if isinstance(source, tuple):
-        hf, tokenizer = source
-        name = hf.config.name_or_path or type(hf).__name__
-    else:
+    named = isinstance(source, str | Path)
+    if named:
         name = str(source)
         hf, tokenizer = _read(name, task, kind, revision, trust_remote_code)
         hf = _on_device(hf, device)
+    else:
+        hf, tokenizer = own_pair(source)
+        name = hf.config.name_or_path or type(hf).__name__
     hf.eval()
     asked = {"device": device, "dtype": str(kind).removeprefix("torch."), "task": task, "revision": revision}
     asked |= {"source": name, "trust_remote_code": trust_remote_code}
-    return Model(name, hf, tokenizer, prove(hf), revision, None if isinstance(source, tuple) else asked)
+    return Model(name, hf, tokenizer, prove(hf), revision, asked if named else None)
 
 
 def _on_device(model: PreTrainedModel, device: str) -> PreTrainedModel:
@@ -62,30 +65,35 @@ def _on_device(model: PreTrainedModel, device: str) -> PreTrainedModel:
         ) from None
 
 
-def _dtype(dtype: str | torch.dtype) -> torch.dtype:
+def _dtype(dtype: str | torch.dtype) -> torch.dtype | str:
+    if dtype == "auto":
+        return "auto"
     kind = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
     if kind is None or kind not in DTYPES.values():
-        raise InputError(f"A dtype is one of {', '.join(DTYPES)}, but {dtype} was asked for.")
+        raise InputError(f"A dtype is one of auto, {', '.join(DTYPES)}, but {dtype} was asked for.")
     return kind
 
 
 def _read(
-    name: str, task: str | None, dtype: torch.dtype, revision: str | None, trust: bool
+    name: str, task: str | None, dtype: torch.dtype | str, revision: str | None, trust: bool
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust}
     try:
         if name.startswith("tiny:"):
             model, tokenizer = tiny_model(name.removeprefix("tiny:"), task=task)
-            return model.to(dtype), tokenizer  # type: ignore[arg-type]
+            return (model if isinstance(dtype, str) else model.to(dtype)), tokenizer  # type: ignore[arg-type]
         where = name
         if name in PACKAGED or name in SHIPPED:
             where = str(packaged_folder(name) if name in PACKAGED else SHIPPED[name])
-        _check_folder(where)
+        if name.endswith(".gguf") and Path(name).is_file():
+            where, options = str(Path(name).parent), {**options, "gguf_file": Path(name).name}
+        else:
+            _check_folder(where)
+            options["use_safetensors"] = True
         with quiet():
-            tokenizer = AutoTokenizer.from_pretrained(where, **options)
-            model, info = auto_class(task).from_pretrained(
-                where, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
-            )
+            reading = {key: value for key, value in options.items() if key != "use_safetensors"}
+            tokenizer = AutoTokenizer.from_pretrained(where, **reading)
+            model, info = auto_class(task).from_pretrained(where, dtype=dtype, output_loading_info=True, **options)
     except HeadwiseError:
         raise
     except Exception as error:  # whatever transformers makes of a broken checkpoint is one line here
@@ -118,6 +126,11 @@ def _check_folder(where: str) -> None:
     folder = Path(where)
     if not folder.is_dir():
         return
+    if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
+        raise ModelError(
+            f"A model folder must hold a whole model, but {where} holds a PEFT adapter; merge it into its base "
+            "(peft: AutoPeftModel.from_pretrained(folder).merge_and_unload()) and save that."
+        )
     if not (folder / "config.json").is_file():
         raise ModelError(f"A model folder must hold a config.json, but {where} does not; pass a checkpoint's folder.")
     if not any((folder / file).is_file() for file in VOCABULARIES):

@@ -17,6 +17,7 @@ from headwise.changes import Change
 from headwise.errors import InputError, ProofError
 from headwise.models import editing
 from headwise.models.capture import ROWS, Recorder, Site, Visitor, evaluating, quiet, recording
+from headwise.models.inputs import Asked, Messages, read
 from headwise.models.probe import accepts, first_output, position_limit, reads_source_twice, without_cache
 from headwise.models.proof import OUTPUT_TOLERANCE, Proof, output_error
 from headwise.text.tokens import encode
@@ -42,7 +43,11 @@ class Model:
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{stack} {self.layers(stack)} × {self.heads(stack)}" for stack in self.stacks)
-        return f"<headwise.Model {self.name}: {sizes} heads, proof error {self.proof.projection_error:.0e}>"
+        bare = "".join(
+            f", no attention in {stack} block{'s' * (len(blocks) > 1)} {', '.join(map(str, blocks))}"
+            for stack, blocks in self.proof.bare.items()
+        )
+        return f"<headwise.Model {self.name}: {sizes} heads{bare}, proof error {self.proof.projection_error:.0e}>"
 
     @cached_property
     def stacks(self) -> tuple[str, ...]:
@@ -166,24 +171,35 @@ class Model:
         """`with model.changed(zero("L3.H4")): …`: heads, edges or blocks changed (headwise.changes), then as before."""
         return editing.changed(self, changes)
 
+    @property
+    def reads_source_twice(self) -> bool:
+        """An encoder–decoder as a classifier: its decoder reads the source again."""
+        return reads_source_twice(self.hf)
+
     def trace(
         self,
-        text: str,
+        text: str | None = None,
         pair: str | None = None,
         *,
+        ids: Sequence[int] | None = None,
+        messages: Messages | None = None,
+        generate: int = 0,
+        add_special_tokens: bool = True,
         truncate: bool = False,
         layers: Sequence[int] | None = None,
         change: Change | Sequence[Change] = (),
     ) -> Trace:
         """Everything about one text (or a pair of texts; for an encoder–decoder, source and target).
 
+        In place of a text: `ids`, or a chat as `messages`, which its template writes. `generate` lets the model write
+        that many tokens first; `trace.answer` is where its answer (or the assistant's last turn) begins.
         `layers` keeps only those layers, for texts whose maps would not fit in memory otherwise. `change`: what is
         changed in the model (headwise.changes); a head whose output is changed keeps its own map.
         """
         changes = tuple(change) if isinstance(change, Sequence) else (change,)
+        asked = Asked(text, pair, ids, messages, add_special_tokens, generate, truncate)
         with self.changed(*changes):
-            trace = self.traces([text], None if pair is None else [pair], truncate=truncate, layers=layers)[0]
-        return replace(trace, change=changes)
+            return replace(self._trace(asked, layers), change=changes)
 
     def traces(
         self,
@@ -197,15 +213,14 @@ class Model:
         pairs = pairs or [None] * len(texts)
         if len(pairs) != len(texts):
             raise InputError(f"There must be one pair a text, but there are {len(texts)} texts and {len(pairs)} pairs.")
-        return [self._trace(text, pair, truncate, layers) for text, pair in zip(texts, pairs, strict=True)]
+        asked = [Asked(text, pair, truncate=truncate) for text, pair in zip(texts, pairs, strict=True)]
+        return [self._trace(one, layers) for one in asked]
 
-    def _trace(self, text: str, pair: str | None, truncate: bool, layers: Sequence[int] | None) -> Trace:
-        if self.is_encoder_decoder and not reads_source_twice(self.hf):
-            source, targets = self.encode(text, truncate=truncate), [self._target(text, pair, truncate)]
-        else:
-            source, targets = self.encode(text, pair, truncate=truncate), []
+    def _trace(self, asked: Asked, layers: Sequence[int] | None) -> Trace:
+        source, answer = read(self, asked)
+        targets = [] if not self.is_encoder_decoder or self.reads_source_twice else [self._target(source, asked)]
         self._check_layers(layers)
-        self._check_memory(len(source), layers)
+        self._check_memory(len(source), len(targets[0]) if targets else 0, layers)
         batch, found = self.batch([source], targets), []
         with torch.no_grad(), quiet():
             output = self.run(
@@ -218,12 +233,22 @@ class Model:
             text=source,
             target=batch.targets[0] if batch.targets else None,
             layers=tuple(found),
-            hidden={stack: states[:, 0] for stack, states in hidden_states(output).items()},
+            hidden={stack: states[:, 0] for stack, states in self.hidden_states(output).items()},
             revision=self.revision,
             proof_error=self.proof.projection_error,
             output_error=error,
+            answer=answer,
             model=self,
         )
+
+    def hidden_states(self, output: Any) -> dict[str, Float[Tensor, "layer batch token d_model"]]:
+        """`hidden_states`, one row a layer: where some blocks have no attention, what each that has one reads."""
+        states = hidden_states(output)
+        for stack, bare in self.proof.bare.items():
+            blocks = [site.block for site in self.sites(stack)]
+            if stack in states and len(states[stack]) == len(blocks) + len(bare) + 1:
+                states[stack] = states[stack][[*blocks, len(states[stack]) - 1]]
+        return states
 
     def _output_error(self, batch: Batch, watched: Any) -> float:
         """How far the pass that was watched is from one that was not, relative to the largest number of the output."""
@@ -236,23 +261,23 @@ class Model:
             )
         return error
 
-    def _target(self, text: str, pair: str | None, truncate: bool) -> Encoding:
-        if pair is not None:
-            return self.encode_target(pair, truncate=truncate)
+    def _target(self, source: Encoding, asked: Asked) -> Encoding:
+        if asked.pair is not None:
+            return self.encode_target(asked.pair, truncate=asked.truncate)
         if not self.hf.can_generate():
             raise InputError(
                 f"{self.name} reads a source and a target, but only one text was given; pass the target as the pair, "
                 "or load the model with task='translation' to have it written."
             )
-        coded = self.tokenizer(text, return_tensors="pt", truncation=truncate, max_length=self.limit).to(self.hf.device)
-        with torch.no_grad():
+        inputs = {name: t for name, t in self.batch([source]).inputs.items() if name != "token_type_ids"}
+        with torch.no_grad(), evaluating(self.hf):
             ids = self.hf.generate(  # type: ignore[operator] - a mixin that pyright takes for a tensor
-                **coded, max_new_tokens=min(128, self.limit or 128), num_beams=1, do_sample=False
+                **inputs, max_new_tokens=min(128, self.limit or 128), num_beams=1, do_sample=False
             )
         written = str(self.tokenizer.decode(ids[0], skip_special_tokens=True))
         if not written.strip():
             raise InputError(f"{self.name} wrote an empty translation; pass the target as the pair.")
-        return self.encode_target(written, truncate=truncate)
+        return self.encode_target(written, truncate=asked.truncate)
 
     def _check_layers(self, layers: Sequence[int] | None) -> None:
         if layers is not None and not layers:
@@ -261,14 +286,20 @@ class Model:
             if not 0 <= layer < self.layers():
                 raise InputError(f"Layers of {self.name} go from 0 to {self.layers() - 1}, but {layer} was asked for.")
 
-    def _check_memory(self, tokens: int, layers: Sequence[int] | None) -> None:
-        kept = len(layers) if layers is not None else self.layers()
-        need = 4 * kept * self.heads() * tokens**2
+    def _check_memory(self, tokens: int, target: int, layers: Sequence[int] | None) -> None:
+        kept = [site for site in self.proof.sites if layers is None or site.index in layers]
+        need = map_bytes(kept, tokens, target)
         if need > MAP_BYTES:
             raise InputError(
-                f"The maps of a trace may take {MAP_BYTES / 2**30:.0f} GiB, but {tokens} tokens × {kept} layers would "
-                f"take {need / 2**30:.1f}; pass layers=[…] for some of them, or stream the text with model.run."
+                f"The maps of a trace may take {MAP_BYTES / 2**30:.0f} GiB, but {tokens} tokens × {len(kept)} layers "
+                f"would take {need / 2**30:.1f}; pass layers=[…] for some of them, or stream the text with model.run."
             )
+
+
+def map_bytes(sites: Sequence[Site], tokens: int, target: int) -> int:
+    """What a trace takes: the weights of every stack are kept, and a quantity that is looked at takes as much again."""
+    sizes = {"decoder": target * target, "cross": target * tokens}
+    return sum(2 * 4 * site.circuit.w_o.shape[0] * sizes.get(site.stack, tokens * tokens) for site in sites)
 
 
 @contextmanager

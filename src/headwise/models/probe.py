@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headwise.errors import HeadwiseError, ModelError
-from headwise.models.capture import Call, at_least_float, first_tensor, watching
+from headwise.models.capture import Call, at_least_float, first_tensor, followed, watching
 
 PROBE, TARGET_PROBE = 5, 3  # tokens; unequal, so that the shape of a call tells its stack
 LONG_PROBE, LONG_TARGET_PROBE = 40, 23  # of the comparison of outputs: windows and top-k of tiny models bite
@@ -26,6 +26,7 @@ class Timeline:
 
     events: list[Event] = field(default_factory=list)
     calls: list[tuple[int, Call, Tensor, Tensor]] = field(default_factory=list)  # place, call, output, weights
+    readers: dict[int, int] = field(default_factory=dict)  # number of an event → of the call whose output it is given
 
     def watch(self, call: Call) -> tuple[Tensor, Tensor]:
         out, alpha = call.rows(0, call.length)
@@ -34,6 +35,10 @@ class Timeline:
 
     def note(self, kind: str, module: nn.Module, tensor: object) -> None:
         if isinstance(tensor, Tensor) and tensor.is_floating_point():
+            mode = followed.get()
+            number = None if mode is None or kind != "in" else mode.call_of(tensor)
+            if number is not None:
+                self.readers[len(self.events)] = number
             # A copy, as some models add to their residual in place.
             self.events.append((kind, module, at_least_float(tensor.detach()).clone()))
 
@@ -46,7 +51,7 @@ def observe(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> tuple[Timel
             lambda m, args, kwargs: timeline.note("in", m, first_tensor(args, kwargs)), with_kwargs=True))  # fmt: skip
         hooks.append(module.register_forward_hook(lambda m, _, out: timeline.note("out", m, out)))
     try:
-        with watching(model, timeline.watch):
+        with watching(model, timeline.watch, probing=True):
             output = first_output(model(**inputs, **without_cache(model)))
     finally:
         for hook in hooks:

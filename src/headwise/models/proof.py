@@ -11,16 +11,27 @@ that fails either is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headwise.errors import ModelError, ProofError
-from headwise.models.capture import Call, Site, at_least_float, eager, evaluating, quiet, watching
+from headwise.models.capture import (
+    OUTSIDE,
+    Call,
+    Site,
+    Weighted,
+    at_least_float,
+    eager,
+    evaluating,
+    gate_of,
+    quiet,
+    watching,
+)
 from headwise.models.probe import (
     LONG_PROBE,
     LONG_TARGET_PROBE,
@@ -35,8 +46,7 @@ from headwise.models.probe import (
     reads_source_twice,
     without_cache,
 )
-from headwise.models.surroundings import as_matrix, find_circuit, find_projection, relative, shaped
-from headwise.models.tiny import REFUSED
+from headwise.models.surroundings import as_matrix, block_numbers, find_circuit, find_projection, relative, shaped
 from headwise.types import Circuit
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 2e-2}
@@ -52,6 +62,7 @@ class Proof:
     output_error: float  # the whole model with our function in place against the model as it came
     sdpa: bool = True  # torch's fused attention gives the same output, and so may run long texts
     blocks: bool = True  # a block of query rows by itself is what it is in the whole map
+    bare: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # by stack, the blocks that have no attention
 
 
 def prove(model: PreTrainedModel) -> Proof:
@@ -60,7 +71,7 @@ def prove(model: PreTrainedModel) -> Proof:
         check_finite(model)
     with torch.no_grad(), evaluating(model), quiet():
         with checking(model, "watching it read five tokens"):
-            timeline, sites, projection_error = find(model)
+            timeline, sites, bare, projection_error = find(model)
         with checking(model, "comparing its output with and without watching"):
             output_error, sdpa, dtype = compare(model)
         with checking(model, "computing attention in blocks of rows"):
@@ -72,7 +83,7 @@ def prove(model: PreTrainedModel) -> Proof:
             f"projection differs by {projection_error:.1e} and the output by {output_error:.1e}; "
             "this model is not supported. `headwise list families` shows those that are."
         )
-    return Proof(sites, projection_error, output_error, sdpa, blocks)
+    return Proof(sites, projection_error, output_error, sdpa, blocks, bare)
 
 
 def check_finite(model: PreTrainedModel) -> None:
@@ -85,14 +96,29 @@ def check_finite(model: PreTrainedModel) -> None:
             )
 
 
-def find(model: PreTrainedModel) -> tuple[Timeline, tuple[Site, ...], float]:
-    """Every call with what surrounds it, and the error of the worst projection."""
+def find(model: PreTrainedModel) -> tuple[Timeline, tuple[Site, ...], dict[str, tuple[int, ...]], float]:
+    """Every call with what surrounds it, the blocks without attention, and the error of the worst projection."""
     # subtle: of a classifier the base model, so that source and target have lengths of their own
     seen: Any = model.base_model if reads_source_twice(model) else model
     timeline, _ = observe(seen, probe_inputs(seen))
     check_calls(model, timeline)
+    if any(isinstance(call, Weighted) for _, call, *_ in timeline.calls):
+        OUTSIDE.add(model)
     found = [examine(timeline, place, model) for place in range(len(timeline.calls))]
-    return timeline, number(tuple(site for site, _ in found)), max(error for _, error in found)
+    sites, bare = number(tuple(site for site, _ in found), seen)
+    check_heads(model, sites)
+    return timeline, sites, bare, max(error for _, error in found)
+
+
+def check_heads(model: PreTrainedModel, sites: tuple[Site, ...]) -> None:
+    """Maps of a stack are stacked by layer, so its layers must have equally many heads."""
+    for stack in dict.fromkeys(site.stack for site in sites):
+        sizes = {site.circuit.w_o.shape[0]: site.index for site in sites if site.stack == stack}
+        if len(sizes) > 1:
+            raise ModelError(
+                f"The layers of a stack must have equally many heads, but in {model.config.model_type} some have "
+                f"{' and some '.join(map(str, sorted(sizes)))}; it cannot be analysed yet."
+            )
 
 
 def compare(model: PreTrainedModel) -> tuple[float, bool, torch.dtype]:
@@ -142,18 +168,25 @@ def rows_agree(call: Call, alpha: Tensor) -> bool:
 
 
 def check_calls(model: PreTrainedModel, timeline: Timeline) -> None:
-    config, calls = model.config, len(timeline.calls)
-    layers = getattr(config, "num_hidden_layers", 0)
-    if getattr(config, "is_encoder_decoder", False):
-        layers += 2 * (getattr(config, "decoder_layers", None) or getattr(config, "num_decoder_layers", layers))
-    if calls == 0:
-        why = REFUSED.get(config.model_type, f"{config.model_type} does not use transformers' attention registry")
-        raise ModelError(f"{why}, so its numbers cannot be proved; `headwise list families` shows models that work.")
-    if calls < layers:
+    """There must be attention, and it must be softmax attention."""
+    family, names = model.config.model_type, attention_classes(model)
+    if not names and not timeline.calls:
         raise ModelError(
-            f"All {layers} attention calls of {config.model_type} must be seen, but only {calls} were; this model "
-            "cannot be analysed. `headwise list families` shows models that work."
+            f"A model must have attention, but {family} has no attention: its blocks mix tokens in another way, and "
+            "there are no weights to show."
         )
+    if not timeline.calls:
+        raise ModelError(
+            f"Attention must be a softmax whose weights are multiplied with the values, but that of {family} "
+            f"({', '.join(sorted(names)[:3])}) is computed in another way; it cannot be analysed. `headwise list "
+            "families` shows models that work."
+        )
+
+
+def attention_classes(model: nn.Module) -> set[str]:
+    """The classes of the model's modules that are attention by their name."""
+    names = {type(module).__name__ for module in model.modules()}
+    return {name for name in names if "Attention" in name or name.endswith("Attn")}
 
 
 def examine(timeline: Timeline, place: int, model: PreTrainedModel) -> tuple[Site, float]:
@@ -161,17 +194,27 @@ def examine(timeline: Timeline, place: int, model: PreTrainedModel) -> tuple[Sit
     start, call, out, alpha = timeline.calls[place]
     end = timeline.calls[place + 1][0] if place + 1 < len(timeline.calls) else len(timeline.events)
     begin = timeline.calls[place - 1][0] if place else 0
-    after = timeline.events[start:end]
-    at, projection, projected = find_projection(after, at_least_float(out), model)
+    found = find_projection(timeline, place, at_least_float(out), end)
+    if found is None:
+        raise ModelError(
+            f"An output projection must read the attention output, but in {model.config.model_type} something that is "
+            f"not a gate is done to the output of {type(call.module).__name__} first (call {place}); it cannot be "
+            "analysed. `headwise list families` shows models that work."
+        )
+    at, projection, read, projected = found
+    gated = not torch.equal(read.flatten(), at_least_float(out).flatten())
     w_o, b_o = as_matrix(projection, heads=alpha.shape[1], like=call.value)
     value = at_least_float(call.value).repeat_interleave(alpha.shape[1] // call.value.shape[1], dim=1)
-    rebuilt = torch.einsum("bhqk,bhkd,hde->bqe", at_least_float(alpha), value, w_o) + b_o
-    before, later = (shaped(events, projected) for events in (timeline.events[begin:start], after[at:]))
+    mixed = torch.einsum("bhqk,bhkd->bhqd", at_least_float(alpha), value)
+    mixed = mixed * gate_of(read, out) if gated else mixed
+    rebuilt = torch.einsum("bhqd,hde->bqe", mixed, w_o) + b_o
+    projected = projected.reshape(rebuilt.shape)
+    before, later = (shaped(e, projected) for e in (timeline.events[begin:start], timeline.events[at:end]))
     eps = torch.finfo(out.dtype).eps
     residual_of, circuit = find_circuit(before, later, projected, Circuit(w_o, b_o), eps)
     every_key = torch.ones(1, call.key.shape[2], dtype=torch.bool, device=call.key.device)
     causal = not bool(call.visible(every_key)[0, 0, -1])
-    site = Site(stack_of(call, model), 0, call.module, projection, residual_of, circuit, causal)
+    site = Site(stack_of(call, model), 0, call.module, projection, residual_of, circuit, causal, gated)
     return site, relative(rebuilt, projected)
 
 
@@ -184,12 +227,27 @@ def stack_of(call: Call, model: PreTrainedModel) -> str:
     )
 
 
-def number(sites: tuple[Site, ...]) -> tuple[Site, ...]:
-    """Count the layers of each stack from zero."""
-    counts: dict[str, int] = {}
-    numbered = []
-    for site in sites:
-        index = counts.get(site.stack, 0)
-        counts[site.stack] = index + 1
-        numbered.append(replace(site, index=index))
-    return tuple(numbered)
+def number(sites: tuple[Site, ...], model: PreTrainedModel) -> tuple[tuple[Site, ...], dict[str, tuple[int, ...]]]:
+    """Count the layers of each stack from zero; and the blocks of each stack that have no attention."""
+    numbered: dict[int, Site] = {}
+    bare: dict[str, tuple[int, ...]] = {}
+    for stack in dict.fromkeys(site.stack for site in sites):
+        places = [place for place, site in enumerate(sites) if site.stack == stack]
+        at, blocks = block_numbers(model, [sites[place].module for place in places])
+        for index, (place, block) in enumerate(zip(places, at, strict=True)):
+            numbered[place] = replace(sites[place], index=index, block=block)
+        if blocks is not None and stack != "cross":
+            bare[stack] = tuple(n for n in range(len(blocks)) if n not in at)
+            check_bare(model, {n: blocks[n] for n in bare[stack]})
+    return tuple(numbered[place] for place in range(len(sites))), {s: blocks for s, blocks in bare.items() if blocks}
+
+
+def check_bare(model: PreTrainedModel, blocks: Mapping[int, nn.Module]) -> None:
+    """A block in which no attention was seen must have none (linear attention has no weights)."""
+    for block, module in blocks.items():
+        hidden = {name for name in attention_classes(module) if "Linear" not in name and "Lightning" not in name}
+        if hidden:
+            raise ModelError(
+                f"All attention of a model must be seen, but that of block {block} of {model.config.model_type} "
+                f"({', '.join(sorted(hidden)[:3])}) was not; it cannot be analysed."
+            )

@@ -7,14 +7,15 @@ norm that reads this sum is recognised by what it computes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from headwise.errors import ModelError
 from headwise.models.capture import at_least_float
-from headwise.models.probe import Event
+from headwise.models.probe import Event, Timeline
 from headwise.types import Circuit, Norm
 
 SAME = 1e-3  # relative; two tensors that differ by less are one
@@ -26,17 +27,24 @@ def shaped(events: list[Event], like: Tensor) -> list[Event]:
     return [(kind, module, tensor.reshape(like.shape)) for kind, module, tensor in fits]
 
 
-def find_projection(events: list[Event], out: Tensor, model: PreTrainedModel) -> tuple[int, nn.Module, Tensor]:
-    """The first linear module whose input is the attention output, where it fired, and what it gave."""
-    for at, (kind, module, tensor) in enumerate(events):
-        is_linear = kind == "in" and isinstance(module, nn.Linear | Conv1D) and tensor.numel() == out.numel()
-        if is_linear and torch.equal(tensor.flatten(), out.flatten()):
-            given = next(t for k, m, t in events[at:] if k == "out" and m is module)
-            return at + 1, module, given
-    raise ModelError(
-        f"An output projection must read the attention output directly, but none does in {model.config.model_type}; "
-        "this model cannot be analysed. `headwise list families` shows models that work."
-    )
+def find_projection(
+    timeline: Timeline, place: int, out: Tensor, end: int
+) -> tuple[int, nn.Module, Tensor, Tensor] | None:
+    """The linear module that reads the output of call `place`: where it fired, itself, what it read and gave.
+
+    The first whose input *is* that output; else the first whose input was made of it by views and gates alone.
+    """
+    start = timeline.calls[place][0]
+    linear = [
+        (at, module, tensor)
+        for at, (kind, module, tensor) in enumerate(timeline.events[start:end], start)
+        if kind == "in" and isinstance(module, nn.Linear | Conv1D) and tensor.numel() == out.numel()
+    ]
+    direct = [event for event in linear if torch.equal(event[2].flatten(), out.flatten())]
+    gated = [event for event in linear if timeline.readers.get(event[0]) == place]
+    for at, module, read in (*direct, *gated):
+        return at + 1, module, read, next(t for k, m, t in timeline.events[at:] if k == "out" and m is module)
+    return None
 
 
 def as_matrix(projection: nn.Module, *, heads: int, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -141,3 +149,18 @@ def same(a: Tensor, b: Tensor, eps: float = 0.0) -> bool:
 def relative(a: Tensor, b: Tensor) -> float:
     """The largest difference over the largest number."""
     return float((a - b).abs().max() / b.abs().max().clamp(min=torch.finfo(b.dtype).tiny))
+
+
+def block_numbers(model: nn.Module, modules: Sequence[nn.Module]) -> tuple[list[int | None], nn.ModuleList | None]:
+    """In which block each module stands, and the list of blocks; Nones where the blocks are not one list in order.
+
+    The blocks are the longest list of modules that holds them all. Layers that share weights (ALBERT) have no number.
+    """
+    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+    for blocks in sorted(lists, key=len, reverse=True):
+        inside = [{id(part) for part in block.modules()} for block in blocks]
+        numbers = [next((n for n, parts in enumerate(inside) if id(m) in parts), None) for m in modules]
+        known = [number for number in numbers if number is not None]
+        if len(known) == len(modules) and all(a < b for a, b in pairwise(known)):
+            return numbers, blocks
+    return [None] * len(modules), None

@@ -64,7 +64,7 @@ FAMILIES: Mapping[str, Family] = {
     "ernie": Family("Ernie", "encoder", "wordpiece", BERT_LIKE),
     "modernbert": Family("ModernBert", "encoder", "bytes", {**BERT_LIKE, "local_attention": 8,
                          "global_attn_every_n_layers": 2}, "local and global layers"),
-    "mpnet": Family("MPNet", "encoder", "wordpiece", BERT_LIKE, "through models/families/mpnet.py"),
+    "mpnet": Family("MPNet", "encoder", "wordpiece", BERT_LIKE, "position bias, attention in its own layer"),
     "roberta": Family("Roberta", "encoder", "bytes", BERT_LIKE),
     "xlm-roberta": Family("XLMRoberta", "encoder", "pieces", BERT_LIKE),
     "cohere": Family("Cohere", "decoder", "bytes", GROUPED, "attention and feed-forward in parallel"),
@@ -105,21 +105,35 @@ FAMILIES: Mapping[str, Family] = {
     "t5": Family("T5", "encoder-decoder", "pieces", T5_LIKE, "position bias in the scores"),
 }  # fmt: skip
 
+OUTSIDE: Mapping[str, Family] = {  # families whose attention does not go through transformers' registry
+    "bloom": Family("Bloom", "decoder", "bytes", {"hidden_size": D_MODEL, "n_layer": LAYERS, "n_head": HEADS},
+                    "position bias in the scores"),
+    "deberta": Family("DebertaV2", "encoder", "pieces", {**BERT_LIKE, "relative_attention": True,
+                      "position_buckets": 16, "pos_att_type": ["c2p", "p2c"], "type_vocab_size": 0},
+                      "scores of content and position"),
+    "falcon": Family("Falcon", "decoder", "bytes", {"hidden_size": D_MODEL, "num_hidden_layers": LAYERS,
+                     "num_attention_heads": HEADS, "ffn_hidden_size": D_FF, "max_position_embeddings": POSITIONS,
+                     "multi_query": False, "new_decoder_architecture": False, "parallel_attn": False}),
+    "gpt-j": Family("GPTJ", "decoder", "bytes", {**GPT2, "rotary_dim": 4}, "attention and feed-forward in parallel"),
+    "gpt-neo": Family("GPTNeo", "decoder", "bytes", {"hidden_size": D_MODEL, "num_layers": LAYERS, "num_heads": HEADS,
+                      "attention_types": [[["global", "local", "global"], 1]], "window_size": 8,
+                      "max_position_embeddings": POSITIONS}),
+}  # fmt: skip
+
 REFUSED: Mapping[str, str] = {
-    "falcon": "Falcon computes its attention inside its own layer, out of reach of transformers' attention registry",
-    "gpt_neo": "GPT-Neo computes its attention inside its own layer, out of reach of transformers' attention registry",
-    "gptj": "GPT-J computes its attention inside its own layer, out of reach of transformers' attention registry",
-    "bloom": "BLOOM computes its attention inside its own layer, out of reach of transformers' attention registry",
-    "deberta-v2": "DeBERTa adds content-to-position scores inside its own layer, out of reach of the registry",
-    "xlnet": "XLNet runs two-stream attention inside its own layer, out of reach of the registry",
+    "mamba": "has no attention",
+    "fnet": "has no attention",
+    "reformer": "its attention is no softmax over the keys",
+    "xlnet": "its two-stream attention puts query before batch",
 }
 
 
 def tiny_model(name: str, *, task: str | None = None, seed: int = 0) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """A random member of family `name` with its tokenizer; `task` picks the class as `hw.load` does."""
-    if name not in FAMILIES:
-        raise UnknownNameError(f"There is no tiny family {name!r}; there are {', '.join(FAMILIES)}.")
-    family = FAMILIES[name]
+    known = {**FAMILIES, **OUTSIDE}
+    if name not in known:
+        raise UnknownNameError(f"There is no tiny family {name!r}; there are {', '.join(known)}.")
+    family = known[name]
     tokenizer = tiny_tokenizer(family.tokenizer)
     roles = ("pad", "bos", "eos", "cls", "sep")
     special = {f"{role}_token_id": getattr(tokenizer, f"{role}_token_id") for role in roles}

@@ -20,8 +20,9 @@ def encode(
     limit: int | None,
     truncate: bool = False,
     as_target: bool = False,
+    add_special_tokens: bool = True,
 ) -> Encoding:
-    """One text or a pair as the model reads it, special tokens included.
+    """One text or a pair as the model reads it, special tokens included unless `add_special_tokens` says no.
 
     Raises where the text is empty, is not Unicode, or has more than `limit` tokens; `truncate` cuts it instead.
     """
@@ -31,6 +32,8 @@ def encode(
     options: dict[str, Any] = {"truncation": truncate and limit is not None, "padding": False, "verbose": False}
     if options["truncation"]:
         options["max_length"] = limit
+    if not add_special_tokens:
+        options["add_special_tokens"] = False
     if tokenizer.is_fast:
         options["return_offsets_mapping"] = True
     coded = tokenizer(text_target=text, **options) if as_target else tokenizer(text, pair, **options)
@@ -45,6 +48,45 @@ def encode(
     if not ids:
         raise InputError("A text must give at least one token, but this one gives none; pass another text.")
     return _encoding(tokenizer, coded, ids, (text, pair), doubled)
+
+
+def encode_ids(
+    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], *, limit: int | None, vocabulary: int
+) -> Encoding:
+    """Token ids as they are; the text is what they decode to without special tokens."""
+    ids = [int(number) for number in ids]
+    wrong = [number for number in ids if not 0 <= number < vocabulary]
+    if not ids or wrong:
+        got = f"{wrong[0]} is among them" if wrong else "there is none"
+        raise InputError(f"Token ids go from 0 to {vocabulary - 1}, but {got}; pass ids of this model's tokenizer.")
+    if limit is not None and len(ids) > limit:
+        raise TooLongError(f"A text may have at most {limit} tokens for this model, but {len(ids)} ids were given.")
+    special_ids = {number for number in tokenizer.all_special_ids if number != tokenizer.unk_token_id}
+    special = [number in special_ids for number in ids]
+    named = [tokenizer.convert_ids_to_tokens(number) for number in ids]
+    tokens = [f"<{number}>" if token is None else str(token) for token, number in zip(named, ids, strict=True)]
+    text = str(tokenizer.decode([number for number, s in zip(ids, special, strict=True) if not s]))
+    own = [at for at, is_special in enumerate(special) if not is_special]
+    offsets: list[tuple[int, int]] = [(0, 0)] * len(ids)
+    for at, span in zip(own, _spans(tokenizer, text, [ids[at] for at in own], [tokens[at] for at in own]), strict=True):
+        offsets[at] = span
+    source = [None if is_special else 0 for is_special in special]
+    unit, words = _units(tokens, offsets, source, (text, None))
+    return Encoding(
+        tokens=tuple(_readable(tokenizer, tokens)), ids=tuple(ids), special=tuple(special), segment=(0,) * len(ids),
+        offsets=tuple(offsets), unit=tuple(unit), words=tuple(words),
+    )  # fmt: skip
+
+
+def _spans(
+    tokenizer: PreTrainedTokenizerBase, text: str, ids: Sequence[int], tokens: Sequence[str]
+) -> list[tuple[int, int]]:
+    """Where tokens stand in the text they decode to: as the tokenizer says, where it reads that text as these ids."""
+    if tokenizer.is_fast and text:
+        coded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        if list(coded["input_ids"]) == list(ids):
+            return [(int(a), int(b)) for a, b in coded["offset_mapping"]]
+    return piece_offsets(text, list(tokens))
 
 
 def _opens_itself(tokenizer: PreTrainedTokenizerBase, text: str, ids: Sequence[int]) -> int:

@@ -17,7 +17,7 @@ from headwise.traces.trace import Trace
 from headwise.types import Circuit, Encoding, Layer, Norm
 
 FORMAT = "headwise-trace-2"
-LAYER_TENSORS = ("alpha", "value", "visible", "query_mask", "key_mask", "out", "residual")
+LAYER_TENSORS = ("alpha", "value", "visible", "query_mask", "key_mask", "out", "residual", "gate")
 NORMS = ("inner", "outer", "last")
 
 
@@ -30,7 +30,7 @@ def save_trace(trace: Trace, path: Path) -> Path:
         tensors |= {f"{number}.{name}": tensor for name, tensor in _layer_tensors(layer).items()}
     facts = {
         "model_name": trace.model_name, "revision": trace.revision, "proof_error": trace.proof_error,
-        "output_error": trace.output_error,
+        "output_error": trace.output_error, "answer": trace.answer,
         "text": asdict(trace.text), "target": None if trace.target is None else asdict(trace.target),
         "layers": [_layer_facts(layer) for layer in trace.layers],
     }  # fmt: skip
@@ -62,6 +62,7 @@ def open_trace(path: str | Path) -> Trace:
         revision=facts["revision"],
         proof_error=facts["proof_error"],
         output_error=facts.get("output_error", float("nan")),
+        answer=facts.get("answer"),
     )
 
 

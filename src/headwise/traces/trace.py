@@ -63,6 +63,7 @@ class Trace:
     revision: str | None = None
     proof_error: float = float("nan")
     output_error: float = float("nan")  # this text's output, watched against not watched, relative
+    answer: int | None = None  # the first token of an answer, where a chat has one or the model wrote one
     change: tuple[Change, ...] = ()  # what was changed in the model
     model: Any = field(default=None, repr=False, compare=False)  # headwise.models.model.Model, which imports this file
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from headwise.errors import InputError
 from headwise.measures.wordmaps import words
-from headwise.models.model import Model, hidden_states
+from headwise.models.model import Model
 from headwise.studies.alignment.extract import backwards, forwards, mutual, only
 from headwise.studies.alignment.sides import owners
 from headwise.text.alignments import Link, Pair, Span
@@ -52,7 +52,7 @@ def _vectors(model: Model, pair: Pair, layer: int) -> tuple[Tensor, Tensor]:
         source, target = model.encode(pair.source), model.encode_target(pair.target)
         output = model.run(model.batch([source], [target]), lambda _: None, wanted=lambda _: False,
                            output_hidden_states=True)  # fmt: skip
-        states = hidden_states(output)
+        states = model.hidden_states(output)
         return (
             _means(states["encoder"][-1, 0], source, pair.source_spans),
             _means(states["decoder"][layer, 0], target, pair.target_spans),
@@ -66,7 +66,7 @@ def _vectors(model: Model, pair: Pair, layer: int) -> tuple[Tensor, Tensor]:
 def _alone(model: Model, text: str) -> Float[Tensor, "layer token d_model"]:
     batch = model.batch([model.encode(text)])
     output = model.run(batch, lambda _: None, wanted=lambda _: False, output_hidden_states=True)
-    return hidden_states(output)["self"][:, 0]
+    return model.hidden_states(output)["self"][:, 0]
 
 
 def _means(states: Float[Tensor, "token d_model"], text: Encoding, spans: Sequence[Span]) -> Tensor:

@@ -1,0 +1,78 @@
+"""A model of one's own, in whatever it is wrapped: its transformers model and its tokenizer, or one line that says why.
+
+A pipeline, a SentenceTransformer, a DataParallel hold both; a bare model knows the name that its tokenizer is found by.
+PEFT keeps its changes beside the weights, so that W_O would be the unchanged one: it must be merged first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from headwise.errors import InputError, ModelError
+from headwise.models.capture import quiet
+
+PARALLEL = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")
+
+
+def own_pair(source: Any) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """(model, tokenizer) of what the user has."""
+    if isinstance(source, tuple):
+        if len(source) != 2:
+            raise InputError(f"A model of one's own is a (model, tokenizer) pair, but {len(source)} things were given.")
+        model, tokenizer = source
+    elif type(source).__name__ == "SentenceTransformer":
+        model, tokenizer = source[0].auto_model, source.tokenizer
+    else:
+        model, tokenizer = getattr(source, "model", source), getattr(source, "tokenizer", None)
+        model = source if isinstance(source, PreTrainedModel) else model
+    model = unwrapped(model)
+    return model, tokenizer_of(model) if tokenizer is None else checked(tokenizer)
+
+
+def unwrapped(model: Any) -> PreTrainedModel:
+    """The transformers model inside a DataParallel; anything else that is no such model is named."""
+    if type(model).__name__ in PARALLEL:
+        model = model.module
+    if type(model).__name__.startswith("Peft"):
+        raise ModelError(
+            f"A PEFT model must be merged before it is read, but a {type(model).__name__} was given; pass "
+            "(model.merge_and_unload(), tokenizer)."
+        )
+    if not isinstance(model, PreTrainedModel):
+        kind = f"the module {type(model).__name__}" if isinstance(model, nn.Module) else f"a {type(model).__name__}"
+        raise InputError(
+            f"A model is a name, a folder, or a transformers PreTrainedModel with its tokenizer, but {kind} was given; "
+            "pass (model, tokenizer)."
+        )
+    if any(parameter.is_meta for parameter in model.parameters()):
+        raise ModelError(
+            "All weights of a model must be in memory, but some of this one are on the meta device (offloaded or never "
+            "loaded); load it without device_map or disk offload."
+        )
+    if any("lora_" in name for name, _ in model.named_parameters()):
+        raise ModelError("A model with LoRA layers must be merged before it is read; pass model.merge_and_unload().")
+    return model
+
+
+def tokenizer_of(model: PreTrainedModel) -> PreTrainedTokenizerBase:
+    name = model.config.name_or_path
+    try:
+        with quiet():
+            return AutoTokenizer.from_pretrained(name)
+    except Exception:
+        raise InputError(
+            f"A model needs its tokenizer, but none was given and none is found by its name {name!r}; pass "
+            "(model, tokenizer)."
+        ) from None
+
+
+def checked(tokenizer: Any) -> PreTrainedTokenizerBase:
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise InputError(
+            "The second of a (model, tokenizer) pair must be a transformers tokenizer, but a "
+            f"{type(tokenizer).__name__} was given."
+        )
+    return tokenizer
