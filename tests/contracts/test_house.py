@@ -16,7 +16,6 @@ NAMES = {*(quantity.name for quantity in every()), ALTERNATIVE.name}
 BY_STRING = {  # who may import a module of headwise by a string, and why
     "__init__.py": "names of the public surface are imported at their first use",
     "registry.py": "a registry imports the package that fills it",
-    "models/families/__init__.py": "a family's own file, in its own folder, by the name of the model's type",
 }
 LISTS = {  # where two or more quantities stand side by side by name, and why
     "changes.py": "ways to change a head's weights, of which two are called as the quantities are",

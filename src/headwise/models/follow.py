@@ -85,10 +85,11 @@ class Following(TorchFunctionMode):
     def _follow(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> None:
         if not isinstance(out, Tensor) or not args:
             return
-        if name == "softmax" and isinstance(args[0], Tensor) and out.ndim >= 3:
+        first = args[0]
+        if name == "softmax" and isinstance(first, Tensor) and out.ndim >= 3:
             last = kwargs.get("dim", args[1] if len(args) > 1 else None)
             if last in (-1, out.ndim - 1):
-                self.weights[id(out)] = (out, args[0])
+                self.weights[id(out)] = (out, first)
         parents = [arg for arg in args[:3] if isinstance(arg, Tensor)]
         if name in ON_WEIGHTS:
             for parent in parents:
@@ -101,7 +102,7 @@ class Following(TorchFunctionMode):
 
     def _product(self, name: str, args: tuple[Any, ...]) -> Tensor | None:
         equation = args[0] if name == "einsum" else None
-        operands = args[1:] if name == "einsum" else args
+        operands: Any = args[1:] if name == "einsum" else args
         operands = operands[0] if operands and isinstance(operands[0], list | tuple) else operands
         if len(operands) != 2 or not isinstance(operands[0], Tensor) or id(operands[0]) not in self.weights:
             return None

@@ -95,7 +95,8 @@ def _templated(model: Model, messages: Messages, *, prompt: bool) -> str:
             f"A chat needs a tokenizer with a chat template, but that of {model.name} has none; pass the text itself."
         )
     try:
-        return str(model.tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=prompt))
+        turns: Any = [dict(message) for message in messages]
+        return str(model.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=prompt))
     except Exception as error:  # jinja's and the templates' own
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise InputError(

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.changes import Change
-from headwise.errors import InputError
+from headwise.errors import InputError, ModelError
 from headwise.measures import agreement, nullspace, simplex
 from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, check_options, find
 from headwise.traces.ways import WAYS
@@ -239,7 +239,15 @@ class Trace:
         check_options(name, signature or method, options)
         batch = self.model.batch([self.text], [] if self.target is None else [self.target])
         with self.model.changed(*self.change):
-            return method(self.model, batch, **options)[0, [layer.index for layer in self.of(stack)]]
+            try:
+                maps = method(self.model, batch, **options)
+            except RuntimeError as error:  # a function without a derivative, a block that knows one text only
+                reason = next(iter(str(error).splitlines()), "")[:120]
+                raise ModelError(
+                    f"{name} runs the model again in parts, but {self.model_name} does not let it ({reason}); use "
+                    "raw-mean, norm-sum or rollout."
+                ) from error
+        return maps[0, [layer.index for layer in self.of(stack)]]
 
     def _stack(self, stack: str | None) -> str:
         stack = stack or self.stacks[0]
