@@ -1,4 +1,4 @@
-# make demo | test | quick | check | portable | docs | evidence | bench | release; everything lives in .venv, and the second run is quick.
+# make demo | test | quick | check | portable | chaos | docs | evidence | bench | release; everything lives in .venv, and the second run is quick.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
@@ -7,7 +7,7 @@ export HF_HUB_OFFLINE ?= 1
 WORKERS ?= $(shell nproc)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: demo test quick check portable docs bench release clean evidence
+.PHONY: demo test quick check portable chaos docs bench release clean evidence
 
 demo: $(READY)
 	$(BIN)/headwise report --first 64 --out out/demo
@@ -33,6 +33,10 @@ portable: $(READY)
 	ATEN_CPU_CAPABILITY=avx2 OMP_NUM_THREADS=2 $(PYTEST) -p randomly
 	yes > /dev/null & load=$$!; trap "kill $$load" EXIT; OMP_NUM_THREADS=1 $(PYTEST)
 	OMP_NUM_THREADS=2 $(PYTEST) -p randomly
+
+# What docs/reliability.md promises: killed runs, damaged files, hostile texts, more asked for than there is.
+chaos: $(READY)
+	$(PYTEST) tests/engine tests/results tests/server tests/text tests/browser/test_bad_input.py tests/models/test_load.py
 
 docs: $(READY)
 	$(BIN)/mkdocs build --quiet

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headwise.engine.opened import open_ as open  # noqa: A004 - hw.open(path), as in gzip.open
     from headwise.engine.run import run as run
+    from headwise.explanations.explain import explain_text as explain
     from headwise.models.load import load as load
     from headwise.models.model import Model as Model
     from headwise.reports import report as report
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Model": ("headwise.models.model", "Model"),
     "Trace": ("headwise.traces", "Trace"),
+    "explain": ("headwise.explanations.explain", "explain_text"),
     "load": ("headwise.models.load", "load"),
     "Result": ("headwise.results", "Result"),
     "open": ("headwise.engine.opened", "open_"),
@@ -35,7 +37,7 @@ _HOME = {
     "run": ("headwise.engine.run", "run"),
     "view": ("headwise.viewer", "view"),
 }
-__all__ = ["Model", "Result", "Trace", "load", "open", "report", "run", "view"]
+__all__ = ["Model", "Result", "Trace", "explain", "load", "open", "report", "run", "view"]
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,13 @@ def test_values_by_hand() -> None:
     assert float(both.log_probability(LOGITS)) == pytest.approx(float(logs[0, 1] + logs[1, 2]) / 2)
 
 
-@pytest.mark.parametrize("of", ["logit", "log-probability"])
+def test_log_odds_by_hand() -> None:
+    p = float(LOGITS[0, 0].softmax(-1)[1])
+    odds = Target("next-token", "log-odds", "b", (0,), (1,)).value(LOGITS)
+    assert float(odds) == pytest.approx(torch.tensor(p / (1 - p)).log().item())
+
+
+@pytest.mark.parametrize("of", ["logit", "log-probability", "log-odds"])
 @pytest.mark.parametrize("rather", [(), (0, 1)])
 def test_the_linear_form_gives_the_value(of: str, rather: tuple[int, ...]) -> None:
     target = Target("continuation", of, "x", (0, 1), (1, 2), rather, "y")
@@ -39,7 +45,7 @@ def test_the_words_of_a_target() -> None:
 
 def test_a_label_is_the_one_that_the_model_says(load) -> None:
     model = load("tiny:bert", "classification")
-    asked = ask(model, "the old dog", "the cat")
+    asked = ask(model, "the old dog", "the cat", wish=Wish(of="logit"))
     with torch.no_grad():
         z = model.hf(**model.batch([model.encode("the old dog", "the cat")]).inputs).logits[0]
     assert asked.targets[0].chosen == (int(z.argmax()),)

@@ -16,6 +16,7 @@ from headwise.models.model import Model
 from headwise.text.tokens import encode
 from headwise.types import Encoding
 
+DEFAULT_OF = "log-odds"  # of one token or label against all the others; a logit alone has no zero to compare with
 ANSWER = 32  # tokens that a model may write where it is asked for an answer
 TASKS = {
     "classification": auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
@@ -77,9 +78,9 @@ def ask(
     if wish.generate is not None and task not in ("causal-lm", "translation"):
         raise InputError(f"Only a model that writes can be asked for an answer, but {model.name} is for {task}.")
     if task == "classification":
-        found = _label(model, model.encode(text, pair, truncate=truncate), wish)
+        found = replace(_label(model, model.encode(text, pair, truncate=truncate), wish), texts=(text, pair))
     elif task == "token-classification":
-        found = _token_label(model, model.encode(text, pair, truncate=truncate), wish)
+        found = replace(_token_label(model, model.encode(text, pair, truncate=truncate), wish), texts=(text, pair))
     elif task == "masked-lm":
         found = _masked(model, text, pair, wish, truncate)
     elif task == "causal-lm":
@@ -116,7 +117,7 @@ def _choose_label(asked: Question, kind: str, wish: Wish) -> Target:
     model = asked.model
     chosen = _predicted(asked)[0] if wish.target is None else _label_number(model, wish.target)
     names = _labels(model)
-    target = Target(kind, wish.of or "logit", names[chosen], (0,), (chosen,))
+    target = Target(kind, wish.of or DEFAULT_OF, names[chosen], (0,), (chosen,))
     if wish.rather is None:
         return target
     rather = _label_number(model, wish.rather)
@@ -178,12 +179,12 @@ def _masked(model: Model, text: str, pair: str | None, wish: Wish, truncate: boo
     if not gaps:
         raise InputError(f"A masked model fills a gap, but {mask} was cut away; shorten the text.")
     rows = tuple(gaps[: 1 if ids is None else len(ids)])
-    asked = Question(model, encoding, None, _given(encoding), rows, ())
+    asked = Question(model, encoding, None, _given(encoding), rows, (), texts=(text, pair))
     return _with_tokens(asked, "masked-token", ids or _predicted(asked), wish)
 
 
 def _continued(model: Model, text: str, wish: Wish, truncate: bool) -> Question:
-    prompt, given = _prompt(model, text, wish, truncate)
+    prompt, given, read = _prompt(model, text, wish, truncate)
     if wish.generate is not None:
         kind, ids = "answer", _written(model, prompt, wish.generate)
     elif wish.target is None:
@@ -193,22 +194,26 @@ def _continued(model: Model, text: str, wish: Wish, truncate: bool) -> Question:
         kind = "next-token" if len(ids) == 1 else "continuation"
     whole = _appended(model, prompt, (ids or [])[:-1])
     rows = tuple(range(len(prompt) - 1, len(whole)))
-    asked = Question(model, whole, None, (*given, *[False] * (len(whole) - len(prompt))), rows, ())
+    given = (*given, *[False] * (len(whole) - len(prompt)))
+    asked = Question(model, whole, None, given, rows, (), texts=(read, None))
     return _with_tokens(asked, kind, ids or _predicted(asked), wish)
 
 
-def _prompt(model: Model, text: str, wish: Wish, truncate: bool) -> tuple[Encoding, tuple[bool, ...]]:
-    """The tokens of a prompt and which of them are the user's; asked for an answer, a chat model gets its template."""
+def _prompt(model: Model, text: str, wish: Wish, truncate: bool) -> tuple[Encoding, tuple[bool, ...], str]:
+    """The tokens of a prompt, which of them are the user's, and what was read.
+
+    Asked for an answer, a chat model gets its template.
+    """
     if wish.generate is None or not model.tokenizer.chat_template:
         prompt = model.encode(text, truncate=truncate)
-        return prompt, _given(prompt)
+        return prompt, _given(prompt), text
     turn = [{"role": "user", "content": text}]
     whole = str(model.tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False))
     start = whole.rfind(text.strip())
     prompt = _bare(model, whole)
     stop = start + len(text.strip())
     inside = tuple(start <= a and b <= stop and a < b for a, b in prompt.offsets)
-    return prompt, inside
+    return prompt, inside, whole
 
 
 def _bare(model: Model, text: str) -> Encoding:
@@ -271,7 +276,7 @@ def _translated(model: Model, text: str, pair: str | None, wish: Wish, truncate:
     whole = encode(model.tokenizer, sentence, limit=model.limit, truncate=truncate, as_target=True)
     prefix = model.encode_target(sentence, truncate=truncate)
     rows = tuple(at for at, special in enumerate(whole.special) if not special)
-    asked = Question(model, source, prefix, _given(source), rows, ())
+    asked = Question(model, source, prefix, _given(source), rows, (), texts=(text, None))
     return _with_tokens(asked, "translation", [whole.ids[at] for at in rows], wish)
 
 
@@ -292,7 +297,7 @@ def _with_tokens(asked: Question, kind: str, ids: Sequence[int], wish: Wish) -> 
     """The targets of one token; of several the whole first, by its joint log-probability, then each of them."""
     names = readable(asked.model, ids)
     if len(ids) == 1:
-        target = Target(kind, wish.of or "logit", names[0].strip() or names[0], (0,), (ids[0],))
+        target = Target(kind, wish.of or DEFAULT_OF, names[0].strip() or names[0], (0,), (ids[0],))
         if wish.rather is not None:
             rather = _token_ids(asked.model, wish.rather, spaced=kind != "masked-token")
             if len(rather) > 1:

@@ -43,6 +43,7 @@ class Question:
     rows: tuple[int, ...]
     targets: tuple[Target, ...]
     note: str = ""  # what was decided for the user
+    texts: tuple[str, str | None] = ("", None)  # the strings that the offsets of `text` are about
 
     def __len__(self) -> int:
         return len(self.text) + (0 if self.prefix is None else len(self.prefix))

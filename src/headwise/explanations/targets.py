@@ -4,10 +4,12 @@ A target reads some rows of the model's logits z and chooses one entry c of each
 
     logit                 Σ_r z_r,c
     log-probability       Σ_r log p_r,c              of several tokens: their joint log-probability, nats
+    log-odds              Σ_r log p_r,c / (1 − p_r,c)     against all the others; where p is near 1 it still moves
     contrast              Σ_r z_r,c − z_r,y          "c rather than y", the same for logits and log-probabilities
 
 Each is a sum over logits with weights w that are constants, plus a constant:  Σ_r w_r · z_r + rest.  For a logit w is 1
-at c. For a log-probability w = 1_c − p, as  log p_c = z_c − Σ_k p_k z_k − H(p),  and the rest is −H(p). So what splits
+at c. For a log-probability w = 1_c − p, as  log p_c = z_c − Σ_k p_k z_k − H(p),  and the rest is −H(p); for log-odds
+the same with q, the softmax over all but c, in place of p. So what splits
 the logits exactly splits every target.
 """
 
@@ -21,7 +23,7 @@ from torch import Tensor
 
 from headwise.errors import InputError
 
-OUTPUTS = ("logit", "log-probability")
+OUTPUTS = ("logit", "log-probability", "log-odds")
 KINDS = ("label", "token-label", "masked-token", "next-token", "continuation", "answer", "translation")
 
 
@@ -52,14 +54,19 @@ class Target:
     def value(self, logits: Float[Tensor, "batch row choice"]) -> Float[Tensor, " batch"]:
         """The number itself."""
         rows = logits[:, list(self.rows)]
-        if self.of == "log-probability" and not self.rather:
-            rows = rows.log_softmax(-1)
         total = _entries(rows, self.chosen).sum(-1)
+        if self.of != "logit" and not self.rather:
+            return total - (rows if self.of == "log-probability" else self._others(rows)).logsumexp(-1).sum(-1)
         return total - _entries(rows, self.rather).sum(-1) if self.rather else total
 
     def log_probability(self, logits: Float[Tensor, "batch row choice"]) -> Float[Tensor, " batch"]:
         """log p of what is chosen, the mean over its rows: of several tokens the geometric mean of a token, in nats."""
         return _entries(logits[:, list(self.rows)].log_softmax(-1), self.chosen).mean(-1)
+
+    def _others(self, rows: Float[Tensor, "batch row choice"]) -> Float[Tensor, "batch row choice"]:
+        """The logits with −∞ where the chosen ones stand."""
+        at = torch.tensor(self.chosen, device=rows.device)[None, :, None].expand(len(rows), -1, 1)
+        return rows.scatter(-1, at, -torch.inf)
 
     def weights(self, logits: Float[Tensor, "row choice"]) -> tuple[Float[Tensor, "some choice"], float]:
         """(w of the rows that are read, rest): value = Σ w · z + rest, both constants."""
@@ -69,7 +76,7 @@ class Target:
             return w - _ones(rows, self.rather), 0.0
         if self.of == "logit":
             return w, 0.0
-        p = rows.double().softmax(-1)
+        p = (rows if self.of == "log-probability" else self._others(rows[None])[0]).double().softmax(-1)
         return w - p.to(w), float(torch.special.entr(p).sum()) * -1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -200,6 +201,11 @@ class Model:
         asked = Asked(text, pair, ids, messages, add_special_tokens, generate, truncate)
         with self.changed(*changes):
             return replace(self._trace(asked, layers), change=changes)
+
+    def explain(self, text: str, pair: str | None = None, **options: Any) -> Any:
+        """What a number of the model rests on, and whether to believe it: see `headwise.explanations.explain`."""
+        # By name, since explanations stand above the models and import them.
+        return importlib.import_module("headwise.explanations.explain").explain(self, text, pair, **options)
 
     def traces(
         self,

@@ -1,0 +1,75 @@
+"""Synthetic tasks whose evidence is known by construction: (words, answer, places of the evidence)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+NAMES = [f"n{i}" for i in range(16)]
+VALUES = [f"v{i}" for i in range(16)]
+FILLERS = [f"w{i}" for i in range(16)]
+DIGITS = [f"d{i}" for i in range(10)]
+SPECIAL = ["[BOS]", "[PAD]", "[UNK]", "[MASK]", "?", "mark", "item", "not", "good", "bad", "yes", "no", "left", "right"]
+VOCABULARY = [*SPECIAL, *NAMES, *VALUES, *FILLERS, *DIGITS]
+
+
+@dataclass(frozen=True)
+class Text:
+    """`evidence`: the places of the words that decide the answer; changing any other word leaves it the same."""
+
+    words: tuple[str, ...]
+    answer: str
+    evidence: frozenset[int]
+
+
+def copy(rng: random.Random) -> Text:
+    """Say the word after the marker."""
+    words = [rng.choice(VALUES) for _ in range(14)]
+    at = rng.randrange(13)
+    words[at] = "mark"
+    return Text((*words, "?"), words[at + 1], frozenset({at, at + 1}))
+
+
+def lookup(rng: random.Random) -> Text:
+    """Say the value that stands behind the name that is asked for."""
+    names = rng.sample(NAMES, 5)
+    values = [rng.choice(VALUES) for _ in names]
+    pick = rng.randrange(5)
+    words = [word for pair in zip(names, values, strict=True) for word in pair]
+    return Text((*words, "?", names[pick]), values[pick], frozenset({2 * pick, 2 * pick + 1, len(words) + 1}))
+
+
+def count(rng: random.Random) -> Text:
+    """Say how many items there are."""
+    size = rng.randint(1, 6)
+    places = set(rng.sample(range(14), size))
+    words = ["item" if at in places else rng.choice(FILLERS) for at in range(14)]
+    return Text((*words, "?"), DIGITS[size], frozenset(places))
+
+
+def negation(rng: random.Random) -> Text:
+    """Is the one who is asked about good? Each clause is a name, perhaps "not", and a word."""
+    names = rng.sample(NAMES, 4)
+    pick, words, evidence, answer = rng.randrange(4), [], set(), ""
+    for number, name in enumerate(names):
+        flipped, good = rng.random() < 0.5, rng.random() < 0.5
+        clause = [name, *(["not"] if flipped else []), "good" if good else "bad"]
+        if number == pick:
+            evidence = set(range(len(words), len(words) + len(clause)))
+            answer = "yes" if good != flipped else "no"
+        words += clause
+    return Text((*words, "?", names[pick]), answer, frozenset({*evidence, len(words) + 1}))
+
+
+def shortcut(rng: random.Random) -> Text:
+    """One word among the others gives the answer away."""
+    words = [rng.choice(FILLERS) for _ in range(14)]
+    at, side = rng.randrange(14), rng.choice(["left", "right"])
+    words[at] = side
+    return Text((*words, "?"), "yes" if side == "left" else "no", frozenset({at}))
+
+
+TASKS: dict[str, Callable[[random.Random], Text]] = {
+    "copy": copy, "shortcut": shortcut, "count": count, "negation": negation, "lookup": lookup,
+}  # fmt: skip

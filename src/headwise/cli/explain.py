@@ -1,0 +1,118 @@
+"""`headwise explain`: what a model's answer rests on, tested on the very text."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwise.cli import options
+
+if TYPE_CHECKING:
+    from headwise.explanations.explanation import Explanation
+
+HELP = """What an answer of a model rests on, and whether to believe it: a table, or a page with -o.
+
+What is explained: what the model itself says, unless --target names a label, a word, a continuation or a target
+sentence. The words of the text are scored, then tried: those that the explanation names are removed, and the model is
+asked again.
+
+  headwise explain "The capital of France is" -o out.html
+  headwise explain "The capital of France is" --target Paris --rather London
+  headwise explain "Who wrote Faust?" --generate 24 --units words
+  headwise explain "Der Hund bellt." "The dog barks." --model demo-nmt
+  headwise explain "He fell." "He did not fall." --model my-mrpc-model --target paraphrase
+"""
+
+Text = Annotated[str, typer.Argument(help="The text; - reads it from standard input.", show_default=False)]
+Model = Annotated[str, typer.Option(help="Hub id, folder, demo-llm, demo-nmt or tiny:NAME; it must have a head.")]
+TargetOption = Annotated[str | None, typer.Option("--target", help="Label, word, continuation or target sentence.")]
+Rather = Annotated[str | None, typer.Option(help="Explain the target rather than this one.")]
+Of = Annotated[str | None, typer.Option(help="logit, log-probability or log-odds.")]
+At = Annotated[str | None, typer.Option(help="The word that a token classifier is asked about.")]
+Generate = Annotated[int | None, typer.Option(help="Explain an answer of up to so many tokens that the model writes.")]
+Method = Annotated[
+    str | None, typer.Option(help="leave-one-out (default up to 40 units), paths, integrated-gradients …")
+]
+Units = Annotated[str, typer.Option(help="tokens, words, sentences, passages or heads.")]
+Removal = Annotated[str | None, typer.Option(help="How the tests remove a word: mask, delete or block.")]
+Tests = Annotated[bool, typer.Option("--tests/--no-tests", help="Try the explanation on the text.")]
+Seed = Annotated[int, typer.Option(help="Of the random orders.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="A page (.html) or a figure (.svg .png .pdf).")]
+Open = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
+
+
+def explain(
+    text: Text,
+    pair: options.Pair = None,
+    model: Model = "demo-llm",
+    task: options.Task = None,
+    target: TargetOption = None,
+    rather: Rather = None,
+    of: Of = None,
+    at: At = None,
+    generate: Generate = None,
+    method: Method = None,
+    units: Units = "words",
+    removal: Removal = None,
+    tests: Tests = True,
+    seed: Seed = 0,
+    truncate: options.Truncate = False,
+    output: Output = None,
+    open_: Open = False,
+) -> None:
+    options.check_target(output)
+    from headwise.explanations.explain import explain_text
+
+    found = explain_text(
+        options.read_text(text), pair, model=model, task=task, target=target, rather=rather, of=of, at=at,
+        generate=generate, method=method, units=units, removal=removal, tests=tests, seed=seed, truncate=truncate,
+    )  # fmt: skip
+    if output is None:
+        _print(found)
+        return
+    if output.suffix in (".svg", ".png", ".pdf"):
+        from headwise.plots.theme import save_chart
+
+        save_chart(found.figure(), output)
+    else:
+        found.save_html(output)
+    print(found.verdict.sentence if found.verdict else str(found.targets[0]))
+    print(f"wrote {output}", file=sys.stderr)
+    if open_:
+        webbrowser.open(output.resolve().as_uri())
+
+
+def _print(found: Explanation) -> None:
+    """The verdict, the strongest units, what they add up to."""
+    import math
+
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False, soft_wrap=True)
+    p = math.exp(float(found.log_probability[0]))
+    console.print(escape(f"{found.model_name}: {found.targets[0]}, {float(found.value[0]):.4g}, probability {p:.3g}"))
+    if found.note:
+        console.print(escape(found.note))
+    if found.verdict is not None:
+        console.print(escape(found.verdict.sentence), style="bold")
+    table = found.table
+    sheet = Table(box=None, pad_edge=False, header_style="dim")
+    names = [name for name in table.columns if name != "removable"]
+    for name in names:
+        sheet.add_column(
+            found.unit.removesuffix("s") if name == "unit" else found.method if name == "score" else name,
+            justify="left" if name == "unit" else "right",
+        )
+    for row in table.head(20).select(names).iter_rows():
+        sheet.add_row(escape(str(row[0])), *("" if x is None or x != x else f"{x:.4g}" for x in row[1:]))
+    console.print(sheet)
+    if found.adds is not None:
+        parts = " + ".join(f"{name} {float(x[0]):.4g}" for name, x in found.adds.items())
+        total = float(found.scores[0].nansum())
+        console.print(escape(f"{found.unit} {total:.4g} + {parts} = {float(found.value[0]):.4g}"), style="dim")

@@ -1,0 +1,169 @@
+"""The test beside the answer: an explanation is tried on the very text that it explains.
+
+With p(S) the probability of the target (of several tokens the geometric mean of one) without the units S, and the units
+of the text in the order of falling scores,
+
+    deletion   p without the first k          low: what it names was needed
+    insertion  p with the first k alone       high: what it names is enough
+
+at several k, against the same curves for random orders. AOPC is the mean fall of p along the deletion curve. It cannot
+be compared between texts or models, as each has its own best; so on short texts it is put on the scale from the worst
+to the best order that a greedy search finds (normalised AOPC, https://arxiv.org/abs/2408.08137), 0 to 1. The other
+tests are the rank correlation (Kendall's τ) with leave-one-out, and with other methods.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float64, Int
+from torch import Tensor
+
+from headwise.attributions.faithfulness import kendall
+from headwise.explanations.question import Question
+from headwise.explanations.units import Unit, removed
+
+SHARES = (0.1, 0.5, 0.9)  # of the units, for texts of more than SHORT
+SHORT = 10  # units up to which every k is tried, and the best and the worst order are searched
+NAMED = 5  # units that the verdict speaks of, at most
+ORDERS = 19  # random ones: the chance to be above all of them is one in twenty
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of the target at k = 0 … n units removed or kept alone; `named` is the k of the verdict."""
+
+    steps: tuple[int, ...]
+    deletion: tuple[float, ...]  # p without the first k
+    insertion: tuple[float, ...]  # p with the first k alone
+    random_deletion: tuple[tuple[float, ...], ...]  # one row an order
+    random_insertion: tuple[tuple[float, ...], ...]
+    named: int
+    count: int  # units that may be removed
+    removal: str
+    seed: int
+    passes: int
+    best: float | None = None  # AOPC of the best and the worst order found
+    worst: float | None = None
+    agreement: Mapping[str, float] | None = None  # Kendall's τ with other methods
+
+    @property
+    def aopc(self) -> float:
+        return fall(self.deletion)
+
+    @property
+    def random_aopc(self) -> tuple[float, ...]:
+        return tuple(fall(curve) for curve in self.random_deletion)
+
+    @property
+    def naopc(self) -> float | None:
+        """AOPC from the worst order (0) to the best (1); None where these were not searched or do not differ."""
+        if self.best is None or self.worst is None or not self.best > self.worst:
+            return None
+        return (self.aopc - self.worst) / (self.best - self.worst)
+
+    def beaten(self, side: str) -> float:
+        """The share of random orders that do worse, by the mean along the deletion or the insertion curve."""
+        if side == "deletion":
+            return sum(level(self.deletion) < level(other) for other in self.random_deletion) / len(
+                self.random_deletion
+            )
+        return sum(level(self.insertion) > level(other) for other in self.random_insertion) / len(self.random_insertion)
+
+
+def fall(curve: Sequence[float]) -> float:
+    """The mean of p(text) − p(step) over the steps from the first removal on that leave something to read."""
+    falls = [curve[0] - p for p in curve[1:] if not math.isnan(p)]
+    return sum(falls) / len(falls) if falls else math.nan
+
+
+def level(curve: Sequence[float]) -> float:
+    """The mean of p along a curve, over the steps that leave something to read."""
+    there = [p for p in curve if not math.isnan(p)]
+    return sum(there) / len(there) if there else math.nan
+
+
+def steps_of(count: int) -> tuple[int, ...]:
+    """Every k of a short text; of a long one some shares and the k that the verdict names.
+
+    With each k there is its mirror image n − k: what a random order keeps is what the reversed one removes, so that one
+    pass serves both curves.
+    """
+    if count <= SHORT:
+        return tuple(range(count + 1))
+    some = {named_of(count), *(round(share * count) for share in SHARES)}
+    return tuple(sorted({0, count, *some, *(count - k for k in some)}))
+
+
+def named_of(count: int) -> int:
+    """How many units the verdict speaks of: five, of a short text a third."""
+    return min(NAMED, max(1, math.ceil(count / 3)))
+
+
+def try_out(
+    question: Question,
+    units: tuple[Unit, ...],
+    scores: Float64[Tensor, " unit"],
+    *,
+    removal: str,
+    target: int = 0,
+    seed: int = 0,
+    others: Mapping[str, Float64[Tensor, " unit"]] | None = None,
+) -> Trial:
+    """Delete and insert by the scores and by chance, in as few passes as there are different sets."""
+    given = torch.tensor([unit.given for unit in units])
+    count, places = int(given.sum()), torch.nonzero(given).flatten()
+    ask = _Asked(question, units, removal, target)
+    ks = torch.tensor(steps_of(count))
+    own = places[scores[places].argsort(descending=True, stable=True)]
+    generator = torch.Generator().manual_seed(seed)
+    orders = [own, own.flip(0), *(places[torch.randperm(count, generator=generator)] for _ in range(ORDERS))]
+    deletions = torch.stack([_first(order, ks, len(units)) for order in orders])
+    p = ask(deletions.flatten(0, 1)).view(len(orders), len(ks))
+    kept = p.flip(1)  # step k of it: p without all but the last k, which is p with these alone
+    best, worst = (None, None) if count > SHORT else (_searched(ask, places, s) for s in (1, -1))
+    agreement = {n: float(kendall(scores[None], other[None], given[None])[0]) for n, other in (others or {}).items()}
+    curves, mirrored = ([tuple(row.tolist()) for row in side] for side in (p, kept))
+    return Trial(
+        steps=tuple(ks.tolist()), deletion=curves[0], insertion=mirrored[1], random_deletion=tuple(curves[2:]),
+        random_insertion=tuple(mirrored[2:]), named=named_of(count), count=count, removal=removal, seed=seed,
+        passes=ask.passes, best=best, worst=worst, agreement=agreement or None,
+    )  # fmt: skip
+
+
+class _Asked:
+    """The target's probability without sets of units; counts what it costs."""
+
+    def __init__(self, question: Question, units: tuple[Unit, ...], removal: str, target: int):
+        self.question, self.units, self.removal, self.target, self.passes = question, units, removal, target, 0
+
+    def __call__(self, sets: Bool[Tensor, "variant unit"]) -> Float64[Tensor, " variant"]:
+        gone = removed(self.units, sets, self.question)
+        self.passes += len(gone.unique(dim=0))
+        return self.question.without(gone, removal=self.removal)[self.target, :, 1].exp()
+
+
+def _first(order: Int[Tensor, " place"], ks: Int[Tensor, " step"], width: int) -> Bool[Tensor, "step unit"]:
+    sets = torch.zeros(len(ks), width, dtype=torch.bool)
+    for row, k in enumerate(ks.tolist()):
+        sets[row, order[:k]] = True
+    return sets
+
+
+def _searched(ask: _Asked, places: Int[Tensor, " place"], sign: int) -> float:
+    """AOPC of the order that a greedy search finds, each step taking what lowers p most (sign 1) or least (−1)."""
+    gone = torch.zeros(1, len(ask.units), dtype=torch.bool)
+    curve, left = [float(ask(gone)[0])], places.tolist()
+    while left:
+        sets = gone.repeat(len(left), 1)
+        sets[torch.arange(len(left)), torch.tensor(left)] = True
+        p = ask(sets)
+        if bool(p.isnan().all()):  # nothing would be left to read
+            break
+        at = int((sign * p).nan_to_num(torch.inf).argmin())
+        curve.append(float(p[at]))
+        gone, _ = sets[at : at + 1], left.pop(at)
+    return fall(curve)

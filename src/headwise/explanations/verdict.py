@@ -1,0 +1,80 @@
+"""The one rule that says whether an explanation may be believed on its text, with its thresholds, in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwise.explanations.trial import Trial
+
+BEATEN = 0.95  # the share of random orders that an explanation must beat
+MOVES = 0.05  # the least fall of the probability, anywhere along the curves, that is worth an explanation
+FEW = 3  # units below which there is nothing to compare orders of
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`belief`: "yes", "partly", "no", or "nothing" where no removal moves the answer."""
+
+    belief: str
+    sentence: str
+
+
+def verdict(trial: Trial, units: str = "words") -> Verdict:
+    """The rule.
+
+    nothing   no removal, named or random, moves the probability by MOVES, or fewer than FEW units can be removed
+    yes       beats BEATEN of the random orders when what it names is deleted AND when it alone is kept
+    partly    beats them one way only
+    no        neither
+    """
+    if trial.count < FEW:
+        return Verdict("nothing", f"Only {_some(trial.count, units)} can be removed: too few to test an explanation.")
+    curves = (trial.deletion, trial.insertion, *trial.random_deletion, *trial.random_insertion)
+    moved = max((abs(p - trial.deletion[0]) for curve in curves for p in curve if p == p), default=0.0)
+    if moved < MOVES:
+        return Verdict(
+            "nothing",
+            f"No removal moves the answer's probability of {number(trial.deletion[0])} by {number(MOVES)}: "
+            "it does not rest on this text.",
+        )
+    needed, enough = (trial.beaten(side) >= BEATEN for side in ("deletion", "insertion"))
+    facts = _facts(trial, units)
+    if needed and enough:
+        return Verdict("yes", f"{facts}: believe it.")
+    if needed:
+        return Verdict(
+            "partly", f"{facts}: they are needed, but alone they do no better than chance; believe it in part."
+        )
+    if enough:
+        return Verdict("partly", f"{facts}: alone they keep the answer up, but others do as well; believe it in part.")
+    return Verdict("no", f"{facts}: no better than chance on this text, do not believe it.")
+
+
+def _facts(trial: Trial, units: str) -> str:
+    at = trial.steps.index(trial.named)
+    others = sorted(curve[at] for curve in trial.random_deletion if curve[at] == curve[at])
+    left = f"{number(others[0])}–{number(others[-1])}" if others else "nothing to read"
+    before, after = trial.deletion[0], trial.deletion[at]
+    moved = "lowers" if after < before else "does not lower"
+    named = "the word" if trial.named == 1 else f"the {_some(trial.named, units)}"
+    named = f"the {_some(trial.named, units)}" if units != "words" else named
+    return (
+        f"Removing {named} it names {moved} the answer's probability from {number(before)} to {number(after)}; "
+        f"{_some(trial.named, units)} by lot leave{'s' if trial.named == 1 else ''} {left}"
+    )
+
+
+def _some(count: int, units: str) -> str:
+    words = ("no", "one", "two", "three", "four", "five")
+    return f"{words[count] if count < len(words) else count} {units.removesuffix('s') if count == 1 else units}"
+
+
+def number(p: float) -> str:
+    """A probability as people write it.
+
+    >>> number(0.934), number(1.0), number(0.0004)
+    ('.93', '1.00', '<.01')
+    """
+    if 0 < p < 0.005:
+        return "<.01"
+    return f"{p:.2f}".removeprefix("0")

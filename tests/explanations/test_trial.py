@@ -1,0 +1,127 @@
+"""The tests of an explanation: curves against one text at a time, an oracle that nothing beats, ranks by hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from headwise.explanations.asking import Wish, ask
+from headwise.explanations.trial import (
+    NAMED,
+    ORDERS,
+    SHORT,
+    Trial,
+    fall,
+    level,
+    named_of,
+    steps_of,
+    try_out,
+)
+from headwise.explanations.units import removed, units_of
+
+TEXT = "the old dog and it was"
+
+
+@pytest.fixture(scope="module")
+def asked(load):
+    return ask(load("tiny:bert", "classification"), TEXT, wish=Wish(of="logit"))
+
+
+def test_curves_are_the_model_asked_again(asked) -> None:
+    units = units_of(asked, "words")
+    scores = torch.linspace(-1, 1, len(units), dtype=torch.float64)
+    trial = try_out(asked, units, scores, removal="mask")
+    given = [at for at, unit in enumerate(units) if unit.given]
+    order = sorted(given, key=lambda at: -float(scores[at]))
+    for k in range(len(given) + 1):
+        for curve, gone in ((trial.deletion, order[:k]), (trial.insertion, order[k:])):
+            sets = torch.zeros(1, len(units), dtype=torch.bool)
+            sets[0, gone] = True
+            p = asked.without(removed(units, sets, asked), removal="mask")[0, 0, 1].exp()
+            assert curve[k] == pytest.approx(float(p), rel=1e-5)
+    assert len(trial.random_deletion) == len(trial.random_insertion) == ORDERS
+    assert all(row[0] == pytest.approx(trial.deletion[0]) for row in trial.random_deletion)
+    assert all(row[-1] == pytest.approx(trial.deletion[0]) for row in trial.random_insertion)
+
+
+def test_no_order_beats_the_best_that_is_found_on_a_text_of_three(load) -> None:
+    """Of three words greedy search is checked against all six orders."""
+    asked = ask(load("tiny:bert", "classification"), "old dog was", wish=Wish(of="logit"))
+    units = units_of(asked, "words")
+    given = [at for at, unit in enumerate(units) if unit.given]
+    falls = []
+    for order in itertools.permutations(given):
+        scores = torch.zeros(len(units), dtype=torch.float64)
+        for place, at in enumerate(order):
+            scores[at] = -place
+        trial = try_out(asked, units, scores, removal="mask")
+        falls.append(trial.aopc)
+        assert trial.naopc is not None
+    assert trial.best is not None
+    assert trial.worst is not None
+    assert trial.worst <= min(falls) + 1e-9 or trial.worst < sorted(falls)[1]
+    assert trial.best >= max(falls) - 1e-9 or trial.best > sorted(falls)[-2]
+
+
+def test_the_trial_depends_on_its_seed_alone(asked) -> None:
+    units = units_of(asked, "words")
+    scores = torch.arange(len(units)).double()
+    one, same, other = (try_out(asked, units, scores, removal="mask", seed=seed) for seed in (1, 1, 2))
+    assert one == same
+    assert one.random_deletion != other.random_deletion
+    assert one.deletion == other.deletion
+
+
+def test_agreement_is_kendalls_tau_over_what_may_be_removed(asked) -> None:
+    units = units_of(asked, "words")
+    scores = torch.arange(len(units)).double()
+    trial = try_out(asked, units, scores, removal="mask", others={"same": scores * 2, "reversed": -scores})
+    assert trial.agreement == {"same": 1.0, "reversed": -1.0}
+
+
+@pytest.mark.parametrize("count", [1, 3, SHORT, SHORT + 1, 47, 400])
+def test_steps_are_their_own_mirror_image(count: int) -> None:
+    steps = steps_of(count)
+    assert steps[0] == 0
+    assert steps[-1] == count
+    assert tuple(count - k for k in reversed(steps)) == steps
+    assert named_of(count) in steps
+    assert 1 <= named_of(count) <= NAMED
+
+
+def test_means_leave_out_what_cannot_be_read() -> None:
+    assert fall((0.9, 0.5, math.nan)) == pytest.approx(0.4)
+    assert level((0.9, 0.5, math.nan)) == pytest.approx(0.7)
+    assert math.isnan(fall((0.9,)))
+
+
+def test_normalised_aopc_by_hand() -> None:
+    trial = Trial(
+        (0, 1, 2), (1.0, 0.5, 0.1), (0.1, 0.9, 1.0), ((1.0, 0.9, 0.1),), ((0.1, 0.3, 1.0),), 1, 2, "mask", 0, 9
+    )
+    assert trial.aopc == pytest.approx(0.7)
+    assert trial.naopc is None
+    bounded = Trial(*list(vars(trial).values())[:10], best=0.8, worst=0.3)
+    assert bounded.naopc == pytest.approx((0.7 - 0.3) / 0.5)
+    assert bounded.beaten("deletion") == bounded.beaten("insertion") == 1.0
+
+
+def test_units_of_every_kind(load) -> None:
+    model = load("tiny:gpt2", "causal-lm")
+    asked = ask(model, "The dog sleeps. It was late!\n\nThe sea.", wish=Wish(target="the sea"))
+    names = {how: [u.name for u in units_of(asked, how) if u.given] for how in ("words", "sentences", "passages")}
+    assert names["sentences"] == ["The dog sleeps.", "It was late!", "The sea."]
+    assert names["passages"] == ["The dog sleeps. It was late!", "The sea."]
+    assert names["words"][:3] == ["The", "dog", "sleeps"]
+    for how in ("tokens", *names):
+        units = units_of(asked, how)
+        assert sorted(t for u in units for t in u.tokens) == list(range(len(asked)))
+        assert all(asked.given[t] == u.given for u in units for t in u.tokens)
+
+
+def test_sentences_of_a_pair_do_not_run_into_each_other(load) -> None:
+    asked = ask(load("tiny:bert", "classification"), "the dog", "the cat")
+    assert [u.name for u in units_of(asked, "sentences") if u.given] == ["the dog", "the cat"]

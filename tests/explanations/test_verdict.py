@@ -1,0 +1,86 @@
+"""The rule that says what to believe: a hand-made trial on each side of each threshold gives the exact sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from headwise.explanations.trial import Trial
+from headwise.explanations.verdict import BEATEN, FEW, MOVES, number, verdict
+
+CHANCE = (0.93, 0.9, 0.4)  # of random orders, removed; kept alone it is the mirror image
+
+
+def trial(deletion=(0.93, 0.21, 0.4), insertion=(0.4, 0.92, 0.93), better: int = 19, kept: int = 19) -> Trial:
+    """19 random orders, of which so many do worse than the explanation, removed and kept alone."""
+    random_deletion = tuple(CHANCE if at < better else (0.93, 0.1, 0.1) for at in range(19))
+    random_insertion = tuple((0.4, 0.5, 0.93) if at < kept else (0.93, 0.93, 0.93) for at in range(19))
+    return Trial((0, 5, 20), deletion, insertion, random_deletion, random_insertion, 5, 20, "delete", 0, 100)
+
+
+def test_believe_it() -> None:
+    said = verdict(trial())
+    assert said.belief == "yes"
+    assert said.sentence == (
+        "Removing the five words it names lowers the answer's probability from .93 to .21; "
+        "five words by lot leave .90–.90: believe it."
+    )
+
+
+def test_one_order_in_nineteen_that_does_as_well_is_too_many() -> None:
+    assert 18 / 19 < BEATEN <= 19 / 19
+    said = verdict(trial(better=18))
+    assert said.belief == "partly"
+    assert said.sentence.endswith(
+        "five words by lot leave .10–.90: alone they keep the answer up, but others do as well; believe it in part."
+    )
+
+
+def test_needed_but_not_enough() -> None:
+    said = verdict(trial(kept=18))
+    assert said.belief == "partly"
+    assert said.sentence.endswith(": they are needed, but alone they do no better than chance; believe it in part.")
+
+
+def test_no_better_than_chance() -> None:
+    said = verdict(trial(deletion=(0.93, 0.95, 0.4), better=18, kept=18))
+    assert said.belief == "no"
+    assert said.sentence == (
+        "Removing the five words it names does not lower the answer's probability from .93 to .95; "
+        "five words by lot leave .10–.90: no better than chance on this text, do not believe it."
+    )
+
+
+@pytest.mark.parametrize(("step", "belief"), [(MOVES - 1e-9, "nothing"), (MOVES + 1e-9, "yes")])
+def test_an_answer_that_nothing_moves(step: float, belief: str) -> None:
+    still = replace(
+        trial(), deletion=(0.93, 0.93 - step, 0.93), insertion=(0.93, 0.93, 0.93),
+        random_deletion=((0.93, 0.93, 0.93),) * 19, random_insertion=((0.93, 0.93 - step, 0.93),) * 19,
+    )  # fmt: skip
+    said = verdict(still)
+    assert said.belief == belief
+    if belief == "nothing":
+        assert said.sentence == (
+            "No removal moves the answer's probability of .93 by .05: it does not rest on this text."
+        )
+
+
+@pytest.mark.parametrize(("count", "belief"), [(FEW - 1, "nothing"), (FEW, "yes")])
+def test_too_few_words(count: int, belief: str) -> None:
+    said = verdict(replace(trial(), count=count))
+    assert said.belief == belief
+    if belief == "nothing":
+        assert said.sentence == "Only two words can be removed: too few to test an explanation."
+
+
+def test_other_units_and_one_word() -> None:
+    one = replace(trial(), named=1, steps=(0, 1, 20))
+    assert verdict(one).sentence.startswith("Removing the word it names lowers")
+    assert "; one word by lot leaves .90–.90" in verdict(one).sentence
+    assert verdict(one, "sentences").sentence.startswith("Removing the one sentence it names lowers")
+
+
+@pytest.mark.parametrize(("p", "text"), [(0.934, ".93"), (1.0, "1.00"), (0.0049, "<.01"), (0.005, ".01"), (0.0, ".00")])
+def test_numbers(p: float, text: str) -> None:
+    assert number(p) == text
