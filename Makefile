@@ -54,7 +54,7 @@ release: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
-	@echo "Built $$(ls dist). To publish: date the version in CHANGELOG.md, tag it (git tag v$$(grep -m1 -o '[0-9.]*[0-9]' pyproject.toml)), then twine upload dist/*."
+	@echo "Built $$(ls dist). To publish: date the version in CHANGELOG.md, tag it (git tag v$$(sed -n 's|^version = "\(.*\)"|\1|p' pyproject.toml)), then twine upload dist/*."
 
 # torch comes only through the pin: unpinned it would pull gigabytes of CUDA.
 $(READY): pyproject.toml constraints.txt
