@@ -267,14 +267,15 @@ def in_a_process(model_type: str) -> tuple[str, str]:
     return tuple(json.loads(said)) if said else ("not built", f"stopped after {SECONDS} s or out of memory")
 
 
-def page(found: dict[str, list[str]]) -> str:
+def page(found: dict[str, list[str]], left: int) -> str:
     counts = Counter(kind for kind, _ in found.values())
     order = ("right", "wrong", "traceback", "refused", "not built")
     lines = [
         "# Model types that were tried", "",
         f"Made by `benchmarks/coverage.py` with transformers {transformers.__version__}: a tiny random model of every "
         "type with a text task, compared with its own unwatched numbers. "
-        + ", ".join(f"{counts[kind]} {kind}" for kind in order) + f" of {len(found)}.", "",
+        + ", ".join(f"{counts[kind]} {kind}" for kind in order)
+        + f" of {len(found)} that were tried; {left} were not.", "",
         "| model type | | what was found |", "|---|---|---|",
     ]  # fmt: skip
     for kind in order:
@@ -302,7 +303,7 @@ def main() -> None:
             asked.results.write_text(json.dumps(found, indent=1, sort_keys=True))
     print(Counter(kind for kind, _ in found.values()), file=sys.stderr)
     if asked.page:
-        asked.page.write_text(page(found))
+        asked.page.write_text(page(found, len(set(text_types()) - set(found))))
 
 
 if __name__ == "__main__":
