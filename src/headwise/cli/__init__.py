@@ -11,7 +11,7 @@ from typing import TextIO, cast
 
 import typer
 
-from headwise.cli import align, compare, doctor, explain, inspect, list_, report, reproduce, run, serve, view
+from headwise.cli import align, cite, compare, doctor, explain, inspect, list_, report, reproduce, run, serve, view
 from headwise.errors import HeadwiseError
 from headwise.text.terminal import Guarded, visible
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 app.command("report", help=report.HELP)(report.report)
 app.command("inspect", help=inspect.HELP)(inspect.inspect)
 app.command("explain", help=explain.HELP)(explain.explain)
+app.command("cite", help=cite.HELP)(cite.cite)
 app.command("view", help=view.HELP)(view.view)
 app.command("run", help=run.RUN_HELP)(run.run)
 app.command("show", help=run.SHOW_HELP)(run.show)

@@ -41,6 +41,9 @@ class Wish:
     of: str | None = None
     at: str | int | None = None
     generate: int | None = None
+    chat: bool = (
+        False  # the target answers the text as a turn of a chat, as an answer that the model writes always does
+    )
 
     def __post_init__(self):
         if self.of is not None and self.of not in OUTPUTS:
@@ -190,7 +193,7 @@ def _continued(model: Model, text: str, wish: Wish, truncate: bool) -> Question:
     elif wish.target is None:
         kind, ids = "next-token", None
     else:
-        ids = _token_ids(model, wish.target, spaced=not text[-1:].isspace())
+        ids = _token_ids(model, wish.target, spaced=not (wish.chat or text[-1:].isspace()))
         kind = "next-token" if len(ids) == 1 else "continuation"
     whole = _appended(model, prompt, (ids or [])[:-1])
     rows = tuple(range(len(prompt) - 1, len(whole)))
@@ -204,7 +207,7 @@ def _prompt(model: Model, text: str, wish: Wish, truncate: bool) -> tuple[Encodi
 
     Asked for an answer, a chat model gets its template.
     """
-    if wish.generate is None or not model.tokenizer.chat_template:
+    if not (wish.chat or wish.generate is not None) or not model.tokenizer.chat_template:
         prompt = model.encode(text, truncate=truncate)
         return prompt, _given(prompt), text
     turn = [{"role": "user", "content": text}]

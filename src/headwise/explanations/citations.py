@@ -1,0 +1,187 @@
+"""Citations: for every sentence of an answer, the passages of a context it rests on, each with its effect.
+
+Random halves of the sources are taken out and the log-probability of each sentence of the answer is asked again; a
+sparse linear model of these ablations says what each source adds (ContextCite, https://arxiv.org/abs/2409.00729). Exact
+paths are the first guess: a source that they give much is penalised less (an adaptive lasso). Ablations come in rounds
+until every cited effect is known to ± PRECISION of the largest one, or `passes` are spent. One pass serves all
+sentences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+import torch
+
+from headwise.errors import InputError, ModelError
+from headwise.explanations.asking import ANSWER, Wish, ask, readable, task_of
+from headwise.explanations.paths import paths
+from headwise.explanations.question import Question
+from headwise.explanations.sparse import lasso, refitted
+from headwise.explanations.targets import Target
+from headwise.explanations.units import SENTENCE, Unit, gathered, removed, units_of
+from headwise.models.model import Model
+
+ROUND, PASSES, PRECISION = 16, 64, 0.25
+PENALTY = 0.05  # of the lasso, in standard deviations of the sentence's log-probability
+LEAST = 0.1  # nats: an effect below it is no rest
+
+
+@dataclass(frozen=True)
+class Citation:
+    """A source and what its removal costs a sentence of the answer, in nats of its log-probability, with a 95 %
+    interval."""
+
+    source: str
+    effect: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Cited:
+    """One sentence of the answer and what it rests on, the strongest first; nothing: the model's own knowledge."""
+
+    sentence: str
+    citations: tuple[Citation, ...]
+
+    def __str__(self) -> str:
+        if not self.citations:
+            return f"{self.sentence} [rests on none: the model's own knowledge]"
+        return f"{self.sentence} [{'; '.join(c.source for c in self.citations)}]"
+
+
+@dataclass(frozen=True)
+class Citations:
+    """An answer with its sources. `fit` is R² of the linear model on each sentence, over the ablations that made it."""
+
+    answer: str
+    sources: tuple[str, ...]
+    sentences: tuple[Cited, ...]
+    fit: tuple[float, ...]
+    passes: int
+    seed: int
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """One row a citation."""
+        rows = [(s.sentence, c.source, c.effect, c.low, c.high) for s in self.sentences for c in s.citations]
+        names = ["sentence", "source", "effect", "low", "high"]
+        kinds = [pl.String, pl.String, pl.Float64, pl.Float64, pl.Float64]
+        return pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
+
+
+def cite(
+    model: Model,
+    context: str,
+    question: str,
+    answer: str | None = None,
+    *,
+    units: str = "sentences",
+    generate: int = ANSWER,
+    passes: int = PASSES,
+    seed: int = 0,
+) -> Citations:
+    """What an answer to `question` rests on in `context`; without an answer the model writes one."""
+    if task_of(model) != "causal-lm":
+        raise ModelError(f"Citations need a model that writes (--task causal-lm), but {model.name} does not.")
+    if not context.strip():
+        raise InputError("A context must have at least one visible character, but it is empty; give another file.")
+    if passes < ROUND:
+        raise InputError(f"Citations need at least {ROUND} passes, but passes={passes} was asked for.")
+    if units not in ("sentences", "passages"):
+        raise InputError(f"Sources are sentences or passages, but units={units!r} was asked for.")
+    text = f"{context.strip()}\n\n{question.strip()}"
+    wish = Wish(generate=generate) if answer is None else Wish(target=answer, chat=True)
+    asked = by_sentence(_context_only(ask(model, text, wish=wish), question.strip()))
+    sources = tuple(unit for unit in units_of(asked, units) if unit.given)
+    x, y, spent = _ablated(asked, sources, passes, seed)
+    guess = gathered(_guess(asked), sources).abs().numpy()
+    made = [_cited(asked.targets[at].name, sources, x, y[at], guess[at], seed) for at in range(len(asked.targets))]
+    whole = " ".join(target.name for target in asked.targets)
+    cited, fit = zip(*made, strict=True)
+    return Citations(whole, tuple(unit.name for unit in sources), cited, fit, spent, seed)
+
+
+def _context_only(asked: Question, question: str) -> Question:
+    """The question itself always stays, and so do the empty lines between."""
+    text = asked.texts[0]
+    start = text.rfind(question)
+    own = (a < start and bool(text[a:b].strip()) for a, b in asked.text.offsets)
+    given = tuple(g and o for g, o in zip(asked.given, own, strict=True))
+    return replace(asked, given=given)
+
+
+def by_sentence(asked: Question) -> Question:
+    """One target for each sentence of the answer: the joint log-probability of its tokens."""
+    tokens = asked.targets[1:] or asked.targets
+    names = readable(asked.model, [target.chosen[0] for target in tokens])
+    whole, starts = "".join(names), np.cumsum([0, *map(len, names)])[:-1]
+    cuts = [found.start() for found in SENTENCE.finditer(whole)]
+    sentence = [sum(cut <= start for cut in cuts) for start in starts]
+    made = []
+    for number in sorted(set(sentence)):
+        own = [t for t, s in zip(tokens, sentence, strict=True) if s == number]
+        name = "".join(n for n, s in zip(names, sentence, strict=True) if s == number).strip()
+        rows, chosen = tuple(t.rows[0] for t in own), tuple(t.chosen[0] for t in own)
+        made.append(Target("answer", "log-probability", name, rows, chosen))
+    return replace(asked, targets=tuple(made))
+
+
+def _guess(asked: Question) -> torch.Tensor:
+    """Exact paths of every sentence, each on its own; ones where paths do not add up."""
+    try:
+        return torch.cat([paths(replace(asked, targets=(target,))).tokens for target in asked.targets])
+    except ModelError:
+        return torch.ones(len(asked.targets), len(asked), dtype=torch.float64)
+
+
+def _ablated(asked: Question, sources: tuple[Unit, ...], most: int, seed: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """(which sources are there [pass source], log-probability of each sentence [sentence pass], passes)."""
+    generator = torch.Generator().manual_seed(seed)
+    gone = torch.zeros(1, len(sources), dtype=torch.bool)
+    values = torch.empty(len(asked.targets), 0, dtype=torch.float64)
+    while True:
+        new = gone[values.shape[1] :]
+        found = asked.without(removed(sources, new, asked), removal="delete")[..., 0]
+        values = torch.cat([values, found], dim=1)
+        x, y = (~gone).double().numpy(), values.numpy()
+        if len(gone) >= most or (len(gone) > ROUND and _precise(x, y, seed)):
+            return x, y, len(gone)
+        size = min(ROUND, most - len(gone))
+        gone = torch.cat([gone, torch.rand(size, len(sources), generator=generator) < 0.5])
+
+
+def _precise(x: np.ndarray, y: np.ndarray, seed: int) -> bool:
+    """Whether every effect is known to ± PRECISION of the largest one."""
+    if len(x) < 2 * x.shape[1]:
+        return False
+    for row in y:
+        weights, low, high = refitted(x, row, np.arange(x.shape[1]), seed=seed, draws=50)
+        if (high - low).max() / 2 > PRECISION * np.abs(weights).max():
+            return False
+    return True
+
+
+def _cited(
+    sentence: str, sources: tuple[Unit, ...], x: np.ndarray, y: np.ndarray, guess: np.ndarray, seed: int
+) -> tuple[Cited, float]:
+    spread = float(y.std())
+    if spread == 0:
+        return Cited(sentence, ()), 1.0
+    share = guess / guess.max() if guess.max() > 0 else np.ones_like(guess)
+    weights = lasso(x, y, PENALTY * spread, 1 / (0.25 + share))
+    chosen = np.flatnonzero(weights)
+    if not len(chosen):
+        return Cited(sentence, ()), 0.0
+    effect, low, high = refitted(x, y, chosen, seed=seed)
+    centred = x[:, chosen] - x[:, chosen].mean(0)
+    fit = 1 - float(((y - y.mean() - centred @ effect) ** 2).mean()) / spread**2
+    found = [
+        Citation(sources[at].name, float(e), float(a), float(b))
+        for at, e, a, b in zip(chosen, effect, low, high, strict=True)
+        if a > 0 and e >= LEAST
+    ]
+    return Cited(sentence, tuple(sorted(found, key=lambda c: -c.effect))), fit
