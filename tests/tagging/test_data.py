@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from headwise.errors import InputError, TooLongError
-from headwise.tagging.conll import read_conll, split
+from headwise.tagging.conll import Sentence, read_conll, split
 from headwise.tagging.features import PAD, Vocabulary, features, shape
 
 TEXT = "He PRP B-NP\nreckons VBZ B-VP\n\n\nThe DT B-NP\ncurrent JJ I-NP\naccount NN I-NP\n. . O\n"
@@ -111,3 +111,14 @@ def test_unknown_tags_and_long_sentences_are_refused_with_their_line(file: Path,
 def test_both_tags_of_a_type_are_known(file: Path) -> None:
     """CoNLL-2000's test part has an I-LST, its training part B-LST alone."""
     assert Vocabulary.of(read_conll(file)).tags == ("O", "B-NP", "I-NP", "B-VP", "I-VP")
+
+
+def test_kinds_of_chunks_that_training_lacks_get_tags_where_they_are_to_be_tagged() -> None:
+    """As with the first 200 sentences of CoNLL-2000, whose test part has a kind that they have not."""
+    training = [Sentence(("a", "b"), ("DT", "NN"), ("B-NP", "I-NP"), 1)]
+    test = [Sentence(("yes",), ("UH",), ("B-INTJ",), 1)]
+    words = Vocabulary.of(training, others=test)
+    assert words.tags == ("O", "B-INTJ", "I-INTJ", "B-NP", "I-NP")
+    words.check(test, 8)
+    with pytest.raises(InputError, match="B-INTJ"):
+        Vocabulary.of(training).check(test, 8)

@@ -53,14 +53,18 @@ class Vocabulary:
         *,
         pos: bool = True,
         seldom: int = 5,
+        others: Sequence[Sentence] = (),
     ) -> Vocabulary:
-        """Of the training sentences; `vectors` (words and theirs, frozen), or None to learn a row a word."""
+        """Of the training sentences; `vectors` (words and theirs, frozen), or None to learn a row a word.
+
+        `others` are to be tagged as well: kinds of chunks that only they have get tags too, though none is learned.
+        """
         seen: Counter[str] = Counter()
         for sentence in training:
             for word, tag in zip(sentence.words, sentence.pos, strict=True):
                 seen.update(features(word, tag if pos else None, word_row=vectors is None))
         rows = {name: at for at, name in enumerate(sorted(n for n, count in seen.items() if count >= seldom), start=1)}
-        kinds = sorted({tag[2:] for sentence in training for tag in sentence.tags} - {""})
+        kinds = sorted({tag[2:] for sentence in (*training, *others) for tag in sentence.tags} - {""})
         tags = ("O", *(f"{place}-{kind}" for kind in kinds for place in "BI"))  # I-LST is in CoNLL-2000's test alone
         if vectors is None:
             return cls(rows, tags, {}, torch.zeros(1, 0), True, pos)

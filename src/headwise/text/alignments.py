@@ -2,9 +2,11 @@
 
     talp      1-2 3p4      a link a pair of numbers, `-` sure and `p` (or `?`) possible; usually counted from 1
     Pharaoh   0-1 2-3      the same without possible ones; usually counted from 0
+    NAACL     0001 2 4 S   a link a line: sentence, source word, target word, S(ure) or P(ossible); counted from 1
 
-A line is a sentence, source number first. Whether a file counts from 0 or 1 is told, or seen: a link to word 0 settles
-it, and so does one behind the last word; where neither occurs the user must say. Words are what stands between blanks.
+Else a line is a sentence, source number first. Whether a file counts from 0 or 1 is told, or seen: a link to word 0
+settles it, and so does one behind the last word; where neither occurs the user must say. Words are what stands
+between blanks.
 
 Alignment error rate (Och and Ney 2000), with sure links S, possible ones P ⊇ S and the links A to be scored:
 
@@ -27,6 +29,7 @@ from headwise.errors import InputError
 Link = tuple[int, int]  # source word, target word, from 0
 Span = tuple[int, int]
 LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})")
+NAACL = re.compile(r"(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[\d.]+)?")
 PARTS = "|||"  # between source, target and links of a corpus of pairs, as fast_align has it
 ENCODINGS = ("utf-8", "latin-1")
 
@@ -153,6 +156,9 @@ def read_links(path: Path, lengths: Sequence[tuple[int, int]], base: int | None 
     if base not in (None, 0, 1):
         raise InputError(f"Links are counted from 0 or from 1, but {base} was given; leave it out to have it seen.")
     lines = _lines(path, None)[0]
+    rows = [line for line in lines if line.strip()]
+    if rows and all(NAACL.fullmatch(line.strip()) for line in rows):
+        lines, base = _by_sentence(path, rows, len(lengths)), 1 if base is None else base
     while len(lines) > len(lengths) and not lines[-1].strip():
         lines.pop()
     if len(lines) != len(lengths):
@@ -244,6 +250,21 @@ def _lines(path: Path, encoding: str | None) -> tuple[list[str], str]:
             continue
         return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")], name
     raise InputError(f"{path} must be {encoding}, but it is not; name its encoding, or leave it out to have it seen.")
+
+
+def _by_sentence(path: Path, lines: Sequence[str], pairs: int) -> list[str]:
+    """Links of the NAACL format (Mihalcea & Pedersen 2003) as one line a sentence; a link without a letter is sure."""
+    found: list[list[str]] = [[] for _ in range(pairs)]
+    for number, line in enumerate(lines, start=1):
+        match = NAACL.fullmatch(line.strip())
+        assert match is not None, "looked at before"
+        if not 1 <= int(match[1]) <= pairs:
+            raise InputError(
+                f"{path}, line {number}: a sentence must be one of the {pairs} pairs, counted from 1, but it is "
+                f"{int(match[1])}; pass the texts that these links are of."
+            )
+        found[int(match[1]) - 1].append(f"{match[2]}{'p' if match[4] == 'P' else '-'}{match[3]}")
+    return [" ".join(links) for links in found]
 
 
 def _parsed(line: str, where: str) -> list[tuple[int, str, int]]:

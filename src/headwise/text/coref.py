@@ -6,7 +6,8 @@ stand side by side, with or without `|` (https://aclanthology.org/W12-4501). Two
 `# begin document` and ends at the next one, at `# end document` or with the file.
 
 Syntax comes from a parallel CoNLL-U file with the same words in the same order: `x.conllu` beside `x.conll`, or
-`conllu/x.conllu` beside a folder `conll/`. The head of a mention is its highest word in the tree.
+`conllu/x.conllu` beside a folder `conll/`. The head of a mention is its highest word in the tree. Without such a file
+(the shared task's own, LitBank) heads and types are told by the words and tags alone (unparsed.py).
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TextIO
 
 from headwise.errors import InputError
 from headwise.text.conllu import Sentence, Span, sentences
@@ -76,6 +79,7 @@ class _Bracketed:
     name: str
     line: int
     forms: tuple[str, ...]
+    tags: tuple[str, ...]
     mentions: tuple[Mention, ...]
 
 
@@ -87,7 +91,7 @@ def read(path: str | Path, skipped: Counter[str] | None = None) -> Iterator[Core
     """
     for conll, conllu in files(path):
         try:
-            with conll.open(encoding="utf-8") as brackets, conllu.open(encoding="utf-8") as parses:
+            with conll.open(encoding="utf-8") as brackets, _opened(conllu) as parses:
                 for document in documents(brackets, parses, name=conll.stem):
                     if any(char.isalnum() for char in document.text):
                         yield document
@@ -99,8 +103,8 @@ def read(path: str | Path, skipped: Counter[str] | None = None) -> Iterator[Core
             skipped[str(error)] += 1
 
 
-def files(path: str | Path) -> list[tuple[Path, Path]]:
-    """Each .conll file with its CoNLL-U file."""
+def files(path: str | Path) -> list[tuple[Path, Path | None]]:
+    """Each .conll file with its CoNLL-U file, where there is one."""
     path = Path(path)
     # subtle: a folder that holds conll/ and conllu/, as OntoGUM does, is as good as its conll/
     folder = path / "conll" if (path / "conll").is_dir() else path
@@ -110,8 +114,16 @@ def files(path: str | Path) -> list[tuple[Path, Path]]:
     return [(conll, _parallel(conll)) for conll in found]
 
 
-def documents(brackets: Iterable[str], parses: Iterable[str], *, name: str = "document") -> Iterator[CorefDocument]:
-    """The documents of two parallel files' lines; `name` is for documents that have none."""
+def documents(
+    brackets: Iterable[str], parses: Iterable[str] | None, *, name: str = "document"
+) -> Iterator[CorefDocument]:
+    """The documents of two parallel files' lines, or of one; `name` is for documents that have none."""
+    if parses is None:
+        from headwise.text import unparsed
+
+        for alone in _bracketed(brackets, name):
+            yield unparsed.document(alone.name, alone.forms, alone.tags, alone.mentions)
+        return
     parsed = sentences(parses)
     for bracketed in _bracketed(brackets, name):
         yield _joined(bracketed, list(_taken(parsed, bracketed)))
@@ -185,14 +197,13 @@ def clusters(document: CorefDocument) -> Mapping[int, list[int]]:
     return found
 
 
-def _parallel(conll: Path) -> Path:
+def _parallel(conll: Path) -> Path | None:
     beside = [conll.with_suffix(".conllu"), conll.parent.parent / "conllu" / f"{conll.stem}.conllu"]
-    for path in beside:
-        if path.is_file():
-            return path
-    raise InputError(
-        f"{conll.name} must have a parallel CoNLL-U file for heads and tags, and {beside[0]} is not there; add it."
-    )
+    return next((path for path in beside if path.is_file()), None)
+
+
+def _opened(conllu: Path | None) -> AbstractContextManager[TextIO | None]:
+    return nullcontext() if conllu is None else conllu.open(encoding="utf-8")
 
 
 def _bracketed(lines: Iterable[str], name: str) -> Iterator[_Bracketed]:
@@ -211,16 +222,18 @@ def _bracketed(lines: Iterable[str], name: str) -> Iterator[_Bracketed]:
         yield _document(title, rows, first)
 
 
-def _fields(line: str, number: int, title: str) -> tuple[str, str]:
+def _fields(line: str, number: int, title: str) -> tuple[str, str, str]:
+    """The word, its tag where the layout has one, and its brackets."""
     fields = line.split("\t") if "\t" in line else line.split()
     if len(fields) < 3:
         raise _broken(title, number, f"a word must have at least three columns, got {len(fields)}")
-    return fields[3 if len(fields) >= SHARED_TASK else 1], fields[-1]
+    word, tag = (fields[3], fields[4]) if len(fields) >= SHARED_TASK else (fields[1], "")
+    return word, tag, fields[-1]
 
 
-def _document(title: str, rows: Sequence[tuple[int, str, str]], first: int) -> _Bracketed:
-    lines, forms, columns = zip(*rows, strict=True)
-    return _Bracketed(title, first, forms, tuple(mentions_of(columns, where=title, lines=lines)))
+def _document(title: str, rows: Sequence[tuple[int, str, str, str]], first: int) -> _Bracketed:
+    lines, forms, tags, columns = zip(*rows, strict=True)
+    return _Bracketed(title, first, forms, tags, tuple(mentions_of(columns, where=title, lines=lines)))
 
 
 def _taken(parsed: Iterator[Sentence], bracketed: _Bracketed) -> Iterator[Sentence]:

@@ -10,6 +10,7 @@
 | tsv      | a line of fields; quotes mean nothing                         | .tsv                          |
 | conllu   | a sentence with its parse                                     | .conllu                       |
 | conll    | a document with its mentions, parses in a parallel .conllu    | .conll, a folder of them      |
+| gap      | a text with a pronoun and two names (GAP)                     | .tsv with GAP's columns       |
 | pairs    | `source ||| target`, perhaps `||| links` (0-0 1p2)             | .pairs                        |
 
 "With a blank line inside" means: between two other lines within the first MiB. `columns` names the field of the
@@ -36,13 +37,14 @@ from pathlib import Path
 from typing import Any
 
 from headwise.errors import InputError
-from headwise.text import coref
+from headwise.text import coref, unparsed
 from headwise.text.datasets import dump_dataset
 from headwise.text.readers import READERS
 from headwise.text.streams import copy_stdin, readable, spooled
 
 SAMPLE = Path(__file__).with_name("sample.txt")
 PEEK = 1 << 20  # bytes that tell blocks from lines
+LOOKED_AT = 20  # lines that tell a table
 SUFFIXES = {
     ".raw": "wikitext",
     ".tokens": "wikitext",
@@ -176,12 +178,18 @@ def located(name: str, columns: Sequence[str | int] | None, label: str | int | N
     if path.is_dir() and [*path.glob("*.conll"), *path.glob("conll/*.conll")]:
         return path, "conll"
     bare = path.with_suffix("") if path.suffix in (".gz", ".zst") else path
-    return path, SUFFIXES.get(bare.suffix.lower())
+    usual = SUFFIXES.get(bare.suffix.lower())
+    return path, "gap" if usual == "tsv" and path.is_file() and unparsed.is_gap(head_line(name, path)) else usual
+
+
+def head_line(name: str, path: Path) -> str:
+    with readable(name, path) as stream:
+        return stream.readline(PEEK).decode(errors="replace").removeprefix("\ufeff")
 
 
 def files(path: Path, kind: str) -> list[Path]:
     """Every file that is read."""
-    return [file for pair in coref.files(path) for file in pair] if kind == "conll" else [path]
+    return [file for pair in coref.files(path) for file in pair if file] if kind == "conll" else [path]
 
 
 def text_kind(name: str, path: Path) -> str:
@@ -189,6 +197,12 @@ def text_kind(name: str, path: Path) -> str:
     with readable(name, path) as stream:
         head = stream.read(PEEK)
     blank = not all(line.strip() for line in head.strip().split(b"\n"))
+    rows = [line.count(b"\t") for line in head.strip().split(b"\n")[:LOOKED_AT]]
+    if len(rows) > 1 and rows[0] and len(set(rows)) == 1:
+        raise InputError(
+            f"Corpus {name} looks like a table, with {rows[0] + 1} fields a line between tabs; say kind='tsv' "
+            "(--kind tsv) and which columns hold text, or kind='lines' to read lines as they are."
+        )
     return "parquet" if head.startswith(b"PAR1") else "blocks" if blank else "lines"
 
 

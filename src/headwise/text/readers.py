@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from headwise.errors import InputError
-from headwise.text import alignments, conllu, coref
+from headwise.text import alignments, conllu, coref, unparsed
 from headwise.text.streams import Stream
 
 LONGEST = 1 << 24  # bytes of a line or block; a binary file may have no line end at all
@@ -22,6 +22,7 @@ USUAL_COLUMNS = (
     ("#1 String", "#2 String"),  # GLUE's MRPC
     ("sentence1", "sentence2"),
     ("premise", "hypothesis"),
+    ("question", "sentence"),  # GLUE's QNLI
     ("question1", "question2"),
     ("text", "pair"),
     ("text",),
@@ -209,6 +210,12 @@ def read_conll(source: Source, _stream: Stream, skipped: Counter[str]) -> Iterat
     return (Text(document.text, notes=document) for document in coref.read(Path(source.path), skipped))
 
 
+def read_gap(_source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[Text]:
+    """Rows of GAP with their mentions."""
+    lines = (line.decode(errors="replace") for line in raw_lines(stream, skipped))
+    return (Text(document.text, notes=document) for document in unparsed.gap(lines, skipped))
+
+
 def read_pairs(source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[Text]:
     """`source ||| target`, perhaps `||| links`; a file that breaks the format is refused, with the line."""
     for number, line in enumerate(raw_lines(stream, skipped), start=1):
@@ -230,12 +237,15 @@ def checked(row: Sequence[Any], label: Any, skipped: Counter[str]) -> Iterator[T
 
 
 def pick_columns(source: Source, there: Sequence[str]) -> tuple[list[str], str | None]:
-    """The text columns asked for, else the first usual ones, and the label's; they must be there."""
+    """The text columns asked for, else the first usual ones, and the label's, in any case; they must be there."""
     label = None if source.label is None else str(source.label)
-    choices = [source.columns] if source.columns else USUAL_COLUMNS
-    for choice in choices:
-        if {*choice, *([] if label is None else [label])} <= set(there):
-            return [str(column) for column in choice], label
+    named = {name.casefold(): name for name in reversed(there)} | {name: name for name in there}
+    for choice in [source.columns] if source.columns else USUAL_COLUMNS:
+        wanted = [str(column) for column in choice] + ([] if label is None else [label])
+        found = [named.get(name, named.get(name.casefold())) for name in wanted]
+        if all(name is not None for name in found):
+            columns = [str(name) for name in found[: len(choice)]]
+            return columns, None if label is None else str(found[-1])
     asked = [*map(str, source.columns or ()), *([] if label is None else [label])]
     wanted = f"columns {', '.join(asked)}" if asked else "a usual text column (text, sentence, …)"
     raise InputError(
@@ -256,5 +266,6 @@ READERS: dict[str, Callable[[Source, Stream, Counter[str]], Iterator[Text]]] = {
     "tsv": read_tsv,
     "conllu": read_conllu,
     "conll": read_conll,
+    "gap": read_gap,
     "pairs": read_pairs,
 }

@@ -105,7 +105,10 @@ class Experiment:
 
     @cached_property
     def words(self) -> Vocabulary:
-        return Vocabulary.of(self.learned[0], glove(), pos=self.plan.pos, seldom=self.plan.seldom)
+        training, validation = self.learned
+        return Vocabulary.of(
+            training, glove(), pos=self.plan.pos, seldom=self.plan.seldom, others=[*validation, *self.test]
+        )
 
     @cached_property
     def shape(self) -> Shape:

@@ -218,7 +218,9 @@ class Coref(Study):
             lost = state[f"unreached@{stack}"]
             assert isinstance(lost, Sums)
             tail = f"-{stack}" if charts else ""
-            charts[f"table2{tail}"] = _table2(table.filter(stack=stack), where, self.quantities, int(lost.total))
+            mine = table.filter(stack=stack)
+            if bool((mine["count"] > 0).any()):  # else every question fell into the part that heads are chosen on
+                charts[f"table2{tail}"] = _table2(mine, where, self.quantities, int(lost.total))
         return charts
 
 
