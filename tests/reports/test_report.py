@@ -65,7 +65,9 @@ def test_another_report_in_the_same_folder_is_refused(load, made: Path) -> None:
 def test_studies_that_do_not_apply_are_left_out_with_their_reason(load) -> None:
     decided = agenda(load("tiny:bert"), open_corpus("sample"))
     assert "importance" in decided.left_out
-    assert set(decided.settings) == {"surface", "norms", "nullspace", "distances", "mixing", "identity"}
+    assert set(decided.settings) == {
+        "surface", "norms", "nullspace", "distances", "ablation", "roles", "mixing", "identity",
+    }  # fmt: skip
 
 
 def test_what_the_corpus_knows_is_asked_too(load, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ the head's output.
 
   headwise inspect "The quick brown fox jumps over the lazy dog." --figure out.svg
   headwise inspect "He went to the bank." "It was closed." --layer 3 --quantity effective
+  headwise inspect "Once upon a time" --model demo-llm --matters
   headwise inspect "Once upon a time" --model demo-llm --json -
 """
 
@@ -40,6 +41,7 @@ Figure = Annotated[Path | None, typer.Option(help="Draw a head's maps: .svg, .pn
 Json = Annotated[str | None, typer.Option("--json", help="Write tokens and table as JSON; - for standard output.")]
 Csv = Annotated[Path | None, typer.Option("--csv", help="Write the table as CSV.")]
 Parquet = Annotated[Path | None, typer.Option("--parquet", help="Write the table as parquet.")]
+Matters = Annotated[bool, typer.Option("--matters", help="Add what the model loses without each head, to first order.")]
 Save = Annotated[Path | None, typer.Option(help="Save the whole trace, for hw.open and `headwise view --from`.")]
 
 
@@ -54,6 +56,7 @@ def inspect(
     stack: Stack = None,
     words: Words = False,
     query: Query = None,
+    matters: Matters = False,
     truncate: options.Truncate = False,
     figure: Figure = None,
     json_: Json = None,
@@ -63,10 +66,12 @@ def inspect(
 ) -> None:
     for target in (figure, csv, parquet, save):
         options.check_target(target)
-    from headwise.models.load import load
+    from headwise.models.load import load, own_task
 
-    trace = load(model, task=task).trace(options.read_text(text), pair, truncate=truncate)
-    table = _chosen(trace.heads(quantity, stack=stack), layer, head)
+    loaded = load(model, task=own_task(model) if matters and task is None else task)
+    trace = loaded.trace(options.read_text(text), pair, truncate=truncate)
+    heads = trace.heads(quantity, stack=stack)
+    table = _chosen(with_matters(heads, trace, stack) if matters else heads, layer, head)
     written = _write(trace, table, json_=json_, csv=csv, parquet=parquet, save=save)
     if figure is not None:
         written.append(_draw(trace, table, figure, words=words, query=query, stack=stack))
@@ -74,6 +79,18 @@ def inspect(
         _print(trace, table, quantity, stack)
         for path in written:
             print(f"wrote {path}", file=sys.stderr)
+
+
+def with_matters(heads: pl.DataFrame, trace: Trace, stack: str | None) -> pl.DataFrame:
+    """The table with a column `matters`, in the unit of what the model does (nats of a loss, or 1 − cos)."""
+    import polars as pl
+
+    from headwise.interventions.matters import matters_of
+
+    if heads["head"].null_count():
+        raise InputError("Heads matter, but mixing and origins have none; choose raw, effective, null or norm.")
+    found = matters_of(trace.model, trace.text, trace.target, stack=stack)
+    return heads.with_columns(matters=pl.Series(found.flatten().tolist()))
 
 
 def _chosen(table: pl.DataFrame, layer: int | None, head: int | None) -> pl.DataFrame:
@@ -172,7 +189,7 @@ def _rich_table(table: pl.DataFrame, title: str) -> Any:
     for name in columns:
         shown.add_column(LABELS.get(name, name), justify="right", no_wrap=True)
     for row in table.select(columns).iter_rows():
-        shown.add_row(*(_cell(value) for value in row))
+        shown.add_row(*(f"{v:.4f}" if name == "matters" else _cell(v) for name, v in zip(columns, row, strict=True)))
     return shown
 
 

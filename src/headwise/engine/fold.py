@@ -65,13 +65,24 @@ class Folded:
         return Folded(states, Counter(self.counts) + Counter(other.counts), next(iter(plans), None))
 
 
-def fold(model: Model, studies: Sequence[Study], shard: Shard, plan: Plan) -> Folded:
-    """Read, batch by length, run, observe."""
+def known(model: Model, studies: Sequence[Study], opening: Sequence[Document], plan: Plan) -> dict[str, Any]:
+    """What studies must know of the corpus beforehand, from its first documents; by study."""
+    if not any(study.has("prepare") for study in studies):
+        return {}
+    items = list(readable(model, opening, plan, Counter()))
+    texts = [model.batch([item.text], [item.target] if item.target else []) for item in items]
+    return {study.name: study.prepare(model, texts) for study in studies if study.has("prepare")}
+
+
+def fold(
+    model: Model, studies: Sequence[Study], shard: Shard, plan: Plan, before: Mapping[str, Any] | None = None
+) -> Folded:
+    """Read, batch by length, run, observe; `before` is what `known` found."""
     counts: Counter[str] = Counter()
     items = list(readable(model, shard.documents, plan, counts))
     states: dict[str, State] = {study.name: {} for study in studies}
     for batch in batches(items, plan.batch_tokens):
-        _observe(model, studies, batch, states, plan)
+        _observe(model, studies, batch, states, plan, before or {})
     counts["documents"] += len(items)
     counts["tokens"] += sum(len(item.text) for item in items)
     return Folded(states, counts, plan.digest)
@@ -111,13 +122,14 @@ def _item(model: Model, document: Document, plan: Plan) -> Item:
 
 
 def _observe(
-    model: Model, studies: Sequence[Study], items: Sequence[Item], states: dict[str, State], plan: Plan
-) -> None:
+    model: Model, studies: Sequence[Study], items: Sequence[Item], states: dict[str, State], plan: Plan,
+    before: Mapping[str, Any],
+) -> None:  # fmt: skip
     """One pass for all studies; gradients of masked texts need a second one, and some studies ask for their own."""
     documents, notes = torch.tensor([item.number for item in items]), tuple(item.notes for item in items)
     targets = [item.target for item in items if item.target is not None]
     batch = model.batch([item.text for item in items], targets)
-    reading = Reading(batch, documents, model.causal, notes)
+    reading = Reading(batch, documents, model.causal, notes, before)
 
     def add(study: Study, state: State) -> None:
         states[study.name] = plus(states[study.name], state)

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 from headwise.models.model import Model
@@ -14,6 +15,8 @@ from headwise.studies import STUDIES
 from headwise.studies.study import Study
 from headwise.text.corpus import CorpusSpec, Document, Shard, shards
 from headwise.text.segments import cut_at, segments
+
+OPENING = 32  # documents that a study may look at before the others
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,12 @@ class Plan:
 
     def build(self) -> list[Study]:
         return [STUDIES[name](**settings) for name, settings in self.studies.items()]
+
+    def opening(self, model: Model) -> tuple[Document, ...]:
+        """The first documents, for studies that must know something of the corpus beforehand."""
+        wanted = any(study.has("prepare") for study in self.build())
+        documents = (document for shard in self.shards(model, Counter()) for document in shard.documents)
+        return tuple(islice(documents, OPENING)) if wanted else ()
 
     def shards(self, model: Model, skipped: Counter[str]) -> Iterator[Shard]:
         """The corpus in shards, the same ones on every machine; `skipped` fills as it is read."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from headwise.engine.fold import Folded, fold
+from headwise.engine.fold import Folded, fold, known
 from headwise.engine.plan import Plan
 from headwise.errors import InputError, ModelError
 from headwise.text.corpus import CorpusSpec, Document, Shard
@@ -22,7 +22,13 @@ AHEAD = 2  # shards given to a worker at once, so that none waits for the driver
 
 
 def fold_on_ray(
-    shards: Iterable[Shard], plan: Plan, *, address: str | None, workers: int | None, threads: int | None
+    shards: Iterable[Shard],
+    plan: Plan,
+    *,
+    opening: Sequence[Document] = (),
+    address: str | None,
+    workers: int | None,
+    threads: int | None,
 ) -> Iterator[tuple[int, Folded]]:
     """Each shard's number and what it came to, in the order in which they are finished."""
     ray = _ray()
@@ -32,7 +38,8 @@ def fold_on_ray(
     try:
         each = threads or 1
         count = _crew(ray, workers, each)
-        pool = [_actor(ray, each).remote(_portable(plan), each) for _ in range(count)]
+        given = (_portable(plan), each, [_fields(document) for document in opening])
+        pool = [_actor(ray, each).remote(*given) for _ in range(count)]
         yield from _spread(ray, pool, shards, plan)
     finally:
         for worker in pool:  # at once: a worker in the middle of a shard would be waited for
@@ -128,7 +135,7 @@ def _spread(ray: Any, pool: list[Any], shards: Iterable[Shard], plan: Plan) -> I
     while True:
         while free and (shard := next(waiting, None)) is not None:
             worker = free.pop(0)
-            documents = [(d.index, d.text, d.pair, d.section, d.notes) for d in shard.documents]
+            documents = [_fields(document) for document in shard.documents]
             under_way[worker.fold.remote(shard.number, documents)] = (shard.number, worker)
         if not under_way:
             return
@@ -143,10 +150,17 @@ def _portable(plan: Plan) -> dict[str, Any]:
     return {**plan.to_json(), "studies": {name: dict(settings) for name, settings in plan.studies.items()}}
 
 
+Fields = tuple[int, str, str | None, int, Any]
+
+
+def _fields(document: Document) -> Fields:
+    return document.index, document.text, document.pair, document.section, document.notes
+
+
 class Worker:
     """One process with the model: folds the shards it is given."""
 
-    def __init__(self, plan: Mapping[str, Any], threads: int):
+    def __init__(self, plan: Mapping[str, Any], threads: int, opening: Sequence[Fields] = ()):
         import torch
 
         from headwise.models.load import load
@@ -155,10 +169,9 @@ class Worker:
         self.plan = Plan(**{**plan, "corpus": CorpusSpec.from_json(plan["corpus"])})
         self.model = load(**self.plan.model["source"])
         self.studies = self.plan.build()
+        self.known = known(self.model, self.studies, [Document(*fields) for fields in opening], self.plan)
 
-    def fold(
-        self, number: int, documents: list[tuple[int, str, str | None, int, Any]]
-    ) -> tuple[dict[str, Any], dict[str, int]]:
+    def fold(self, number: int, documents: list[Fields]) -> tuple[dict[str, Any], dict[str, int]]:
         shard = Shard(number, tuple(Document(*fields) for fields in documents))
-        folded = fold(self.model, self.studies, shard, self.plan)
+        folded = fold(self.model, self.studies, shard, self.plan, self.known)
         return folded.tensors(), dict(folded.counts)

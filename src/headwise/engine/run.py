@@ -24,7 +24,7 @@ from headwise.engine.parts import dealt, tables_without
 from headwise.engine.plan import Plan, model_facts
 from headwise.engine.progress import Progress, teller, watched
 from headwise.errors import InputError
-from headwise.models.load import load
+from headwise.models.load import load, own_task
 from headwise.models.model import Model
 from headwise.results import Result, claim, open_result, provenance, read_shard, write_result, write_shard
 from headwise.results.files import write_files
@@ -72,6 +72,8 @@ def run(
         raise InputError("At least one study must be named; `headwise list studies` shows them.")
     if threads is not None:
         torch.set_num_threads(threads)
+    if task is None and isinstance(model, str) and any(STUDIES[name].own_head for name in names):
+        task = own_task(model)
     loaded = load(model, task=task, dtype=dtype) if isinstance(model, str) else model
     if not isinstance(corpus, CorpusSpec):
         corpus = open_corpus(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
@@ -153,7 +155,10 @@ def _workforce(
     if engine == "ray":
         from headwise.engine.ray import fold_on_ray
 
-        return lambda shards: fold_on_ray(shards, plan, address=address, workers=workers, threads=threads)
+        opening = plan.opening(model)
+        return lambda shards: fold_on_ray(
+            shards, plan, opening=opening, address=address, workers=workers, threads=threads
+        )
     raise InputError(f"An engine is local or ray, but {engine!r} was asked for.")
 
 

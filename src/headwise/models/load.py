@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from headwise.errors import HeadwiseError, InputError, ModelError
 from headwise.models.capture import quiet
@@ -21,6 +21,9 @@ from headwise.models.tiny import tiny_model
 
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "source.spm",
                 "sentencepiece.bpe.model")  # fmt: skip
+ENDINGS = {"ForCausalLM": "causal-lm", "GPT2LMHeadModel": "causal-lm", "ForMaskedLM": "masked-lm",
+           "ForSequenceClassification": "classification", "ForConditionalGeneration": "translation",
+           "MTModel": "translation"}  # fmt: skip
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
 
 
@@ -53,6 +56,19 @@ def load(
     asked = {"device": device, "dtype": str(kind).removeprefix("torch."), "task": task, "revision": revision}
     asked |= {"source": name, "trust_remote_code": trust_remote_code}
     return Model(name, hf, tokenizer, prove(hf), revision, asked if named else None)
+
+
+def own_task(name: str) -> str | None:
+    """The task of the head that a checkpoint was saved with, by the class that its configuration names."""
+    if name.startswith("tiny:"):
+        return None
+    where = str(packaged_folder(name)) if name in PACKAGED else str(SHIPPED.get(name, name))
+    try:
+        with quiet():
+            saved = AutoConfig.from_pretrained(where).architectures or [""]
+    except (OSError, ValueError):
+        return None  # `load` says why
+    return next((task for ending, task in ENDINGS.items() if str(saved[0]).endswith(ending)), None)
 
 
 def _on_device(model: PreTrainedModel, device: str) -> PreTrainedModel:

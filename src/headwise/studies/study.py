@@ -7,6 +7,7 @@ figures are drawn from the state alone, without the model.
     observe          every attention layer, as the model computes it      (one pass, shared by all studies)
     observe_hidden   the hidden tokens of all layers                      (the same pass)
     ask              the model itself, for passes of the study's own: tangents, occlusion
+    prepare          the model and the corpus's first texts, before all else: means to compare with
     conclude         once, after everything was added up: learning, resampling
 
 A study defines those that it needs; the engine makes only the passes that some study needs.
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
@@ -49,6 +50,7 @@ class Reading:
     documents: Int[Tensor, " batch"]  # numbers over the whole corpus
     causal: bool
     notes: tuple[Any, ...] = ()  # what the corpus knows of each text: a label, a parse; None where nothing
+    known: Mapping[str, Any] = field(default_factory=dict, repr=False)  # by study: what its `prepare` found
     memo: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def keys(self, layer: Layer) -> tuple[Encoding, ...]:
@@ -90,7 +92,7 @@ class Reading:
             [side[row] for row in rows] if side else [] for side in (self.batch.texts, self.batch.targets)
         )
         notes = tuple(self.notes[row] for row in rows) if self.notes else ()
-        return Reading(model.batch(sources, targets), self.documents[rows], self.causal, notes)
+        return Reading(model.batch(sources, targets), self.documents[rows], self.causal, notes, self.known)
 
     def _categories(self, side: str, texts: tuple[Encoding, ...]) -> Int[Tensor, "batch token"]:
         if side not in self.memo:
@@ -127,6 +129,9 @@ class Study(ABC):
     by_name: ClassVar[bool] = False  # True: in a report only where it is named
     fewest: ClassVar[int] = 1  # texts that it takes to say anything
     captions: ClassVar[Mapping[str, str]] = {}  # by figure: what is to be seen, in a line
+    own_head: ClassVar[bool] = (
+        False  # True: a checkpoint is loaded with the head it was saved with, where none is named
+    )
     gradient: ClassVar[bool] = False  # True: `observe` also gets ∂loss/∂α, as layer.memo["gradient"]
 
     def observe(self, layer: Layer, reading: Reading) -> State:  # noqa: ARG002
@@ -140,6 +145,10 @@ class Study(ABC):
     def ask(self, model: Model, reading: Reading) -> State:  # noqa: ARG002
         """The statistics of a batch for which the model is run again, in the study's own way."""
         return {}
+
+    def prepare(self, model: Model, texts: Sequence[Batch]) -> Any:  # noqa: ARG002
+        """What must be known of the corpus beforehand, from its first texts, each alone: `reading.known[self.name]`."""
+        return None
 
     def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> State:  # noqa: ARG002
         """What the sum over the whole corpus comes to: this is what is stored, tabulated and drawn.

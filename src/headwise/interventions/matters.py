@@ -1,0 +1,46 @@
+"""`matters(model, text)`: how much the model would lose without each head, to first order or exactly; for one text."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from headwise.errors import InputError
+from headwise.interventions.effects import Variant, effects, first_order, replaced, slopes
+from headwise.interventions.outcomes import ask
+from headwise.models.model import Model
+from headwise.types import Encoding
+
+
+def matters(
+    model: Model, text: str, pair: str | None = None, *, stack: str | None = None, exact: bool = False
+) -> Float64[Tensor, "layer head"]:
+    """The change of what the model does (outcomes.py) with each head at zero, alone; more is worse.
+
+    To first order it costs one backward pass (of a model without a head: eight), exactly a pass for every two heads.
+    """
+    if not model.is_encoder_decoder:
+        return matters_of(model, model.encode(text, pair), stack=stack, exact=exact)
+    if pair is None:
+        raise InputError(f"{model.name} reads a source and a target, but only one text was given; pass the pair too.")
+    return matters_of(model, model.encode(text), model.encode_target(pair), stack=stack, exact=exact)
+
+
+def matters_of(
+    model: Model, text: Encoding, target: Encoding | None = None, *, stack: str | None = None, exact: bool = False
+) -> Float64[Tensor, "layer head"]:
+    """`matters` of a text that is encoded already: `matters_of(trace.model, trace.text, trace.target)`."""
+    question = ask(model, text, target)
+    if question is None:
+        raise InputError("A text must have something to foretell, but this one has a single token; take a longer one.")
+    x, slope = slopes(model, question)
+    places = [(site.stack, site.index) for site in model.sites(stack)]
+    if not exact:
+        guess = first_order(question, x, slope)
+        return torch.stack([guess[place] for place in places])
+    variants = [
+        Variant(reads={place: replaced([head], torch.zeros_like(x[place][:1]))})
+        for place in places for head in range(x[place].shape[1])
+    ]  # fmt: skip
+    return effects(model, question, variants)[:, 0].view(len(places), -1)

@@ -1,0 +1,185 @@
+r"""What a model does with a text, as numbers that a change may move.
+
+    next-token     mean −log p(next token), nats                                   decoders with a language-model head
+    masked-token   mean −log p(token) over 15 % masked tokens, nats                masked language models
+    label          −log p(label), nats; the label's probability; whether it is chosen      sequence classifiers
+    translation    mean −log p(target token | source, target before it), nats      encoder–decoders with a head
+    sentence       1 − cos of the mean of the last hidden tokens and that without the change     encoders without a head
+    tokens         the mean over tokens of 1 − cos of the last hidden tokens       whatever else has no head
+
+The label is the corpus's where it is one of the model's classes, else what the model itself says. Distances are 0
+without a change and have no slope there, so that their first order is the second:  1 − cos = ½ ‖Δu‖²  for unit u.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float, Float64, Int
+from torch import Tensor
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+)
+
+from headwise.errors import InputError, ModelError
+from headwise.models.capture import at_least_float
+from headwise.models.model import Model
+from headwise.stats.reservoir import hashed
+from headwise.types import Encoding
+
+HEADS: Mapping[str, Mapping[Any, Any]] = {
+    "masked-token": MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    "label": MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+    "translation": MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+    "next-token": MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+}
+DISTANCES = ("sentence", "tokens")
+KINDS = (*HEADS, *DISTANCES)
+SAID = {
+    "next-token": "loss of the next token (nats)",
+    "masked-token": "loss of masked tokens (nats)",
+    "label": "loss of the label (nats)",
+    "translation": "loss of the translation's tokens (nats)",
+    "sentence": "distance of the sentence vector (1 − cos)",
+    "tokens": "distance of the last hidden tokens (1 − cos)",
+}
+MASKED, POSITIONS = 0.15, 1 << 24  # as in the study `importance`
+
+
+def kind_of(model: Model) -> str:
+    """What this model does: what its head is for, or the distances of an encoder's or decoder's hidden tokens."""
+    names = {base.__name__ for base in type(model.hf).__mro__}
+    found = [kind for kind, classes in HEADS.items() if names & set(classes.values())]
+    if model.is_encoder_decoder:  # (BART's class for translation is also transformers' one for masked tokens)
+        found = [kind for kind in found if kind == "translation"]
+    kind = found[0] if found else "tokens" if model.causal or model.is_encoder_decoder else "sentence"
+    if kind == "masked-token" and model.tokenizer.mask_token_id is None:
+        raise ModelError(f"A masked language model needs a mask token, but the tokenizer of {model.name} has none.")
+    return kind
+
+
+@dataclass(frozen=True)
+class Question:
+    """One text, alone and unpadded, and what is to be read off the model's output for it."""
+
+    kind: str
+    inputs: Mapping[str, Tensor]
+    labels: Int[Tensor, " place"]  # −1 where nothing is asked; the class of a classifier
+
+    @property
+    def length(self) -> int:
+        return max(t.shape[1] for t in self.inputs.values())
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """What `effects` tells of this question."""
+        return ("loss", "probability", "accuracy") if self.kind == "label" else ("effect",)
+
+    def read(self, output: Any) -> Float[Tensor, "copy place ..."]:
+        """The loss of every place that is asked, the three numbers of a label, or vectors of length 1."""
+        if self.kind in DISTANCES:
+            return _unit(output, self.kind)
+        logits = at_least_float(output.logits)
+        if self.kind == "label":
+            said = logits.log_softmax(-1)[:, self.labels[0]]
+            right = (logits.argmax(-1) == self.labels[0]).to(said)
+            return torch.stack([-said, said.exp(), right], dim=-1)
+        asked = self.labels >= 0
+        rows = logits[:, asked]
+        loss = torch.nn.functional.cross_entropy(
+            rows.flatten(0, 1), self.labels[asked].repeat(len(rows)), reduction="none"
+        )
+        return loss.view(len(rows), -1)
+
+    def effects(self, clean: Tensor, found: Float[Tensor, "copy place ..."]) -> Float64[Tensor, "copy number"]:
+        """How far `found` is from `clean`: mean differences, or the mean distance of vectors."""
+        if self.kind in DISTANCES:
+            return _apart(clean, found).mean(-1, keepdim=True)
+        change = found.double() - clean.double()
+        return change if self.kind == "label" else change.mean(-1, keepdim=True)
+
+    def moved(self, clean: Tensor, found: Float[Tensor, "copy place ..."]) -> Float64[Tensor, "copy one"]:
+        """The same without a sign: the mean over places of how far each one's loss, or vector, is from the clean."""
+        if self.kind in DISTANCES:
+            return self.effects(clean, found)
+        change = (found.double() - clean.double()).abs()
+        return change[:, :1] if self.kind == "label" else change.mean(-1, keepdim=True)
+
+
+def _apart(clean: Tensor, found: Tensor) -> Float64[Tensor, "copy place"]:
+    return (1 - torch.cosine_similarity(found.double(), clean.double(), dim=-1)).clamp(min=0)
+
+
+def _unit(output: Any, kind: str) -> Float[Tensor, "copy token d_model"]:
+    hidden = at_least_float(output.last_hidden_state)
+    vectors = hidden.mean(1, keepdim=True) if kind == "sentence" else hidden
+    return torch.nn.functional.normalize(vectors, dim=-1)
+
+
+def ask(
+    model: Model,
+    text: Encoding,
+    target: Encoding | None = None,
+    *,
+    label: str | int | None = None,
+    number: int = 0,
+    seed: int = 0,
+    kind: str | None = None,
+) -> Question | None:
+    """The question for one text; None where it has nothing to ask (one token). `number` and `seed` decide the masks."""
+    kind = kind or kind_of(model)
+    if kind not in KINDS:
+        raise InputError(f"What a model does is one of {', '.join(KINDS)}, but {kind!r} was asked for.")
+    device = model.hf.device
+    if kind == "label":
+        batch = model.batch([text])
+        return Question(kind, batch.inputs, torch.tensor([_label(model, batch.inputs, label)], device=device))
+    if model.is_encoder_decoder:
+        assert target is not None
+        labels = torch.tensor([*target.ids[1:], -1], device=device)
+        return Question(kind, model.batch([text], [target]).inputs, labels) if len(target) > 1 else None
+    if kind == "masked-token":
+        text, labels = masked(model, text, number, seed)
+    else:
+        labels = torch.tensor([*text.ids[1:], -1])
+    if kind not in DISTANCES and not bool((labels >= 0).any()):
+        return None
+    return Question(kind, model.batch([text]).inputs, labels.to(device))
+
+
+def masked(model: Model, text: Encoding, number: int, seed: int) -> tuple[Encoding, Int[Tensor, " token"]]:
+    """15 % of the tokens that are not special, at least one, in the order of their hashes; −1 elsewhere."""
+    plain = torch.tensor([at for at, special in enumerate(text.special) if not special], dtype=torch.int64)
+    order = hashed(number * POSITIONS + plain, seed).argsort()
+    hidden = set(plain[order[: max(1, round(MASKED * len(plain)))]].tolist())
+    token = int(model.tokenizer.mask_token_id)  # type: ignore[arg-type] - looked at in `kind_of`
+    ids = tuple(token if at in hidden else i for at, i in enumerate(text.ids))
+    return replace(text, ids=ids), torch.tensor([i if at in hidden else -1 for at, i in enumerate(text.ids)])
+
+
+def _label(model: Model, inputs: Mapping[str, Tensor], label: str | int | None) -> int:
+    """The number of a class, by its number or its name; what the model says where there is none."""
+    if label is None:
+        with torch.no_grad():
+            return int(model.hf(**inputs).logits.argmax())
+    at = class_of(model, label)
+    if at is None:
+        names = ", ".join(map(str, model.hf.config.label2id or {}))
+        raise InputError(
+            f"A label must be a class of {model.name} ({names}, or its number), but the corpus has {str(label)!r}."
+        )
+    return at
+
+
+def class_of(model: Model, label: str | int) -> int | None:
+    """The number of the class that a label names, by name or number; None where the model has no such class."""
+    names = {str(name): int(at) for name, at in (model.hf.config.label2id or {}).items()}
+    text = str(label)
+    at = names[text] if text in names else int(text) if text.isdigit() else -1
+    return at if 0 <= at < (model.hf.config.num_labels or 0) else None

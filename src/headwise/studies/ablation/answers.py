@@ -1,0 +1,65 @@
+"""Which heads matter, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from headwise.studies.ablation.facts import STATISTICS
+from headwise.studies.answers import Answer
+from headwise.studies.study import Setting
+from headwise.studies.tables import counted, percent
+
+MATTER = "Which heads matter?"
+TELLS, HINTS = 0.6, 0.3  # |ρ| from which a statistic tells which heads matter, or only hints at it
+NAMES = {"entropy": "the entropy of its attention", "norm": "the length of what it sends", "null": "its null share"}
+FEW = 5
+
+
+def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
+    heads = table.filter(part="head")
+    heads = (
+        heads.filter((pl.col("way") == heads["way"][0]) & (pl.col("number") == heads["number"][0]))
+        if len(heads)
+        else heads
+    )
+    if heads.is_empty():
+        return
+    texts = counted(int(heads["texts"][0]), "text")
+    order = heads.sort("value", descending=True)
+    sure = heads.filter(pl.col("low") > 0)
+    top, total = order.head(FEW), float(heads["value"].clip(lower_bound=0).sum())
+    share = float(top["value"].clip(lower_bound=0).sum()) / total if total else 0.0
+    several = len(setting.stacks) > 1
+    names = ", ".join(f"{row['stack']} {row['name']}" if several else row["name"] for row in top.iter_rows(named=True))
+    unknown = heads["low"].null_count() == len(heads)
+    said = (
+        f"{texts} are too few for intervals" if unknown else f"{len(sure)} of {len(heads)} heads make it worse for sure"
+    )
+    yield Answer(
+        MATTER,
+        f"Taken away alone, {said}; the {len(top)} that matter most ({names}) make up {percent(share)} of the sum over "
+        f"all heads ({texts}).",
+        headline=f"{names.split(', ')[0]} matters most; {len(top)} of {len(heads)} heads make up {percent(share)} of "
+        "all effects.",
+    )
+    yield from _statistics(table, texts)
+
+
+def _statistics(table: pl.DataFrame, texts: str) -> Iterator[Answer]:
+    rho = {row["name"]: row for row in table.filter(part="correlation").iter_rows(named=True)}
+    known = {name: rho[name] for name in STATISTICS if name in rho and rho[name]["value"] == rho[name]["value"]}
+    if not known:
+        return
+    best = max(known, key=lambda name: abs(known[name]["value"]))
+    value = known[best]["value"]
+    verdict = "tells" if abs(value) >= TELLS else "hints at" if abs(value) >= HINTS else "does not tell"
+    between = "" if known[best]["low"] is None else f", {known[best]['low']:.2f} to {known[best]['high']:.2f}"
+    guess = rho["estimate"]["value"] if "estimate" in rho else float("nan")
+    first = f" One backward pass tells it with ρ = {guess:.2f}." if guess == guess else ""
+    yield Answer(
+        MATTER,
+        f"Of what can be read off its attention, {NAMES[best]} says most about a head, and {verdict} whether it "
+        f"matters (ρ = {value:.2f}{between}; {texts}).{first}",
+    )

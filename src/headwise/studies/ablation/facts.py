@@ -1,0 +1,153 @@
+"""The table of `ablation`: means over texts with 95 % bootstrap intervals over texts, and rank correlations over heads.
+
+| part | a row is | value |
+|---|---|---|
+| head | a head under one way | the change of what the model does |
+| attention, feed-forward | a layer's block at its mean | the same |
+| correlation | a statistic of heads | Spearman's ρ with the effect of the first way, over all heads |
+| curve | so many heads removed in an order | the change of what the model does |
+
+`estimate`, `entropy`, `norm` and `null` stand in the rows of heads. `low` and `high` bound the middle 95 % of 1000
+resamples of the texts; they are empty for fewer than three texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from jaxtyping import Float64
+from scipy.stats import rankdata
+from torch import Tensor
+
+from headwise.stats import Pieces
+from headwise.studies.study import Setting, State
+
+WAYS = ("mean", "zero", "resample")
+PARTS = ("attention", "feed-forward")
+STATISTICS = ("entropy", "norm", "null")
+RESAMPLES, FEWEST = 1000, 3
+SCHEMA = {
+    "part": pl.String, "stack": pl.String, "layer": pl.Int64, "head": pl.Int64, "name": pl.String, "way": pl.String,
+    "number": pl.String, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "estimate": pl.Float64,
+    "entropy": pl.Float64, "norm": pl.Float64, "null": pl.Float64, "removed": pl.Int64, "texts": pl.Int64,
+}  # fmt: skip
+Array = np.ndarray
+
+
+def table_of(state: State, setting: Setting, *, ways: Sequence[str], seed: int) -> pl.DataFrame:
+    if "effect" not in state:
+        return pl.DataFrame(schema=SCHEMA)
+    effect = stacked(state, "effect").numpy()  # text way number head
+    numbers = ("loss", "probability", "accuracy") if effect.shape[2] == 3 else ("effect",)
+    weights = resampled(len(effect), seed)
+    rows = [
+        *_heads(state, effect, setting, ways, numbers, weights),
+        *_blocks(stacked(state, "block").numpy(), setting, numbers, weights),
+        *_correlations(state, effect[:, 0, 0], weights),
+        *_curves(state, seed),
+    ]
+    return pl.DataFrame([{"texts": len(effect), **row} for row in rows], schema=SCHEMA)
+
+
+def stacked(state: State, name: str) -> Float64[Tensor, "text ..."]:
+    pieces = state[name]
+    assert isinstance(pieces, Pieces)
+    return torch.cat([tensor.double() for tensor in pieces.tensors])
+
+
+def resampled(texts: int, seed: int) -> Array | None:
+    """Weights [resample text] that sum to 1 in every row; None where there are too few texts."""
+    if texts < FEWEST:
+        return None
+    return np.random.default_rng(seed).multinomial(texts, np.full(texts, 1 / texts), size=RESAMPLES) / texts
+
+
+def ends(values: Array) -> tuple[Any, Any]:
+    """The middle 95 % along the first axis."""
+    low, high = np.nanquantile(values, [0.025, 0.975], axis=0)
+    return low, high
+
+
+def _bounds(values: Array, weights: Array | None) -> tuple[list[Any], list[Any]]:
+    """Of the mean over texts (first axis) of values [text cell]."""
+    if weights is None:
+        return [None] * values.shape[1], [None] * values.shape[1]
+    low, high = ends(weights @ values)
+    return low.tolist(), high.tolist()
+
+
+def _where(setting: Setting) -> list[tuple[str, int, int]]:
+    """Stack, layer and head of every column."""
+    return [
+        (stack, layer, head)
+        for stack, (layers, heads, _) in setting.stacks.items()
+        for layer in range(layers)
+        for head in range(heads)
+    ]
+
+
+def _heads(
+    state: State, effect: Array, setting: Setting, ways: Sequence[str], numbers: Sequence[str], weights: Array | None
+) -> Iterator[Mapping[str, Any]]:
+    beside = {name: stacked(state, name).mean(0).tolist() for name in ("estimate", *STATISTICS)}
+    for way, by_number in zip(ways, effect.transpose(1, 2, 0, 3), strict=True):
+        for number, values in zip(numbers, by_number, strict=True):
+            low, high = _bounds(values, weights)
+            for at, (stack, layer, head) in enumerate(_where(setting)):
+                extra = {name: column[at] for name, column in beside.items()}
+                extra["estimate"] = extra["estimate"] if way == ways[0] and number == numbers[0] else None
+                yield {"part": "head", "stack": stack, "layer": layer, "head": head, "name": f"L{layer}.H{head}",
+                       "way": way, "number": number, "value": float(values[:, at].mean()), "low": low[at],
+                       "high": high[at], **extra}  # fmt: skip
+
+
+def _blocks(
+    block: Array, setting: Setting, numbers: Sequence[str], weights: Array | None
+) -> Iterator[Mapping[str, Any]]:
+    layers = [(stack, layer) for stack, sizes in setting.stacks.items() for layer in range(sizes[0])]
+    for part, by_number in zip(PARTS, block.transpose(1, 2, 0, 3), strict=True):
+        for number, values in zip(numbers, by_number, strict=True):
+            low, high = _bounds(values, weights)
+            for at, (stack, layer) in enumerate(layers):
+                if part == "feed-forward" and (stack == "cross" or not values[:, at].any()):
+                    continue  # a layer in which no feed-forward block was found, or that has none of its own
+                yield {"part": part, "stack": stack, "layer": layer, "name": f"L{layer}", "way": "mean",
+                       "number": number, "value": float(values[:, at].mean()), "low": low[at],
+                       "high": high[at]}  # fmt: skip
+
+
+def _correlations(state: State, effect: Array, weights: Array | None) -> Iterator[Mapping[str, Any]]:
+    """Of means over texts; in a resample both the effect and the statistic are those of the drawn texts."""
+    for name in ("estimate", *STATISTICS):
+        beside = stacked(state, name).numpy()
+        low = high = None
+        if weights is not None:
+            drawn = [spearman(w @ effect, w @ beside) for w in weights]
+            low, high = (float(end) for end in ends(np.array(drawn)))
+        yield {"part": "correlation", "name": name, "value": spearman(effect.mean(0), beside.mean(0)), "low": low,
+               "high": high}  # fmt: skip
+
+
+def spearman(x: Array, y: Array) -> float:
+    """Rank correlation; NaN where either side is constant."""
+    a, b = (rankdata(side) - (len(side) + 1) / 2 for side in (x, y))
+    size = float(np.sqrt((a**2).sum() * (b**2).sum()))
+    return float((a * b).sum() / size) if size > 0 else float("nan")
+
+
+def _curves(state: State, seed: int) -> Iterator[Mapping[str, Any]]:
+    for key, pieces in state.items():
+        if not key.startswith("curve@"):
+            continue
+        assert isinstance(pieces, Pieces)
+        order = key.removeprefix("curve@")
+        values = torch.cat(pieces.tensors).double().mean(1)  # text step: the mean over draws
+        counts = stacked(state, "steps")[0].long().tolist()
+        low, high = _bounds(values.numpy(), resampled(len(values), seed))
+        for at, removed in enumerate(counts):
+            yield {"part": "curve", "name": order, "removed": removed, "value": float(values[:, at].mean()),
+                   "low": low[at], "high": high[at], "texts": len(values)}  # fmt: skip

@@ -1,0 +1,222 @@
+r"""Which quantity tells which edges matter: cut single edges, and rank them by each quantity.
+
+An edge is the attention from one query to one key, of one head (`head`) or of all heads of a layer (`layer`). It is
+cut, the rest of its row takes its share, and what moves is noted: the mean over tokens of |Δ loss|, that of a label, or
+1 − cos of what an encoder gives. Edges are drawn from four strata of their weight (per layer as many from each, where
+there are any), since most weights are tiny and a uniform draw would ask about nothing else.
+
+    ρ = Spearman's rank correlation of a quantity and what moves, over the edges of a text; mean over texts
+
+overall and within layers (mean of the layers' ρ), with a 95 % bootstrap interval over texts, and the same of the
+difference to raw weights in the same texts. Of `layer` edges, quantities of heads are averaged over the heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headwise.attributions import PASSES
+from headwise.errors import InputError, ModelError
+from headwise.interventions.effects import Cut, Variant, effects
+from headwise.interventions.outcomes import KINDS, Question
+from headwise.measures import ATTENTION, MIXING
+from headwise.models.model import Model
+from headwise.plots import intervals
+from headwise.plots.theme import themed
+from headwise.stats import Pieces
+from headwise.studies import STUDIES
+from headwise.studies.ablation import questions
+from headwise.studies.ablation.answers import MATTER
+from headwise.studies.ablation.facts import Array, ends, resampled, spearman
+from headwise.studies.answers import Answer
+from headwise.studies.needs import Cost
+from headwise.studies.study import Reading, Setting, State, Study
+from headwise.studies.tables import counted
+from headwise.types import Batch, Layer
+
+STRATA = (0.003, 0.03, 0.1, 0.3, 1.01)  # of the weight
+OF_HEADS = ("raw", "effective", "norm")
+OF_LAYERS = (*OF_HEADS, "globenc", "alti", "value-zeroing")
+PARTS = {"head": OF_HEADS, "layer": OF_LAYERS}
+FEWEST = 6  # edges that a rank correlation takes
+SCHEMA = {"part": pl.String, "quantity": pl.String, "over": pl.String, "value": pl.Float64, "low": pl.Float64,
+          "high": pl.Float64, "gain": pl.Float64, "gain_low": pl.Float64, "gain_high": pl.Float64, "texts": pl.Int64,
+          "edges": pl.Int64}  # fmt: skip
+Maps = Mapping[str, Float[Tensor, "layer head query key"]]
+
+
+@STUDIES.add("edges", "do effective attention and norms tell which edges matter better than raw weights?", order=57)
+@dataclass(frozen=True)
+class EdgesStudy(Study):
+    """`edges` a layer, of heads and of whole layers each. `texts`: how many, from the first on; 0 for all. `outcome`:
+    what the model does, by default what its head is for. `seed` of the draw, the masks and the bootstrap."""
+
+    title: ClassVar[str] = "Which quantity tells which edges matter"
+    cost: ClassVar[Cost] = "passes"
+    own_head: ClassVar[bool] = True
+    by_name: ClassVar[bool] = True
+    captions: ClassVar[Mapping[str, str]] = {"edges": "how each quantity ranks edges, against cutting them"}
+    edges: int = 16
+    texts: int = 8
+    outcome: str = ""
+    seed: int = 0
+
+    def __post_init__(self):
+        if self.edges < len(STRATA) - 1 or self.texts < 0:
+            raise InputError(
+                f"At least {len(STRATA) - 1} edges a layer are cut, in 0 (all) or more texts, but edges={self.edges}, "
+                f"texts={self.texts} was asked for."
+            )
+        if self.outcome and self.outcome not in KINDS:
+            raise InputError(f"What a model does is one of {', '.join(KINDS)}, but {self.outcome!r} was asked for.")
+
+    def ask(self, model: Model, reading: Reading) -> State:
+        first = reading.first(self.texts, model)
+        found: dict[str, dict[int, Tensor]] = {part: {} for part in PARTS}
+        for question, number, row in questions(self, model, first) if first is not None else ():
+            assert first is not None
+            targets = [first.batch.targets[row]] if first.batch.targets else []
+            maps, seen = maps_of(model, model.batch([first.batch.texts[row]], targets))
+            for part in PARTS:
+                found[part][number] = self._cut(model, question, part, maps, seen, number)
+        return {part: Pieces.of(rows) for part, rows in found.items() if rows}
+
+    def _cut(
+        self, model: Model, question: Question, part: str, maps: Maps, seen: Tensor, number: int
+    ) -> Float[Tensor, "edge column"]:
+        """Of every drawn edge: its layer, what moves, and the quantities."""
+        weights = maps["raw"] if part == "head" else maps["raw"].mean(1, keepdim=True)
+        drawn = drawn_edges(weights, seen, self.edges, self.seed * 1_000_003 + number)
+        stack = model.stacks[0]
+        variants = [
+            Variant(cuts=(Cut((stack, layer), query, key, head if part == "head" else None),))
+            for layer, head, query, key in drawn.tolist()
+        ]
+        moved = effects(model, question, variants, signed=False)[:, 0]
+        columns = [drawn[:, 0].double(), moved, *(_at(maps[name], drawn, part) for name in PARTS[part])]
+        return torch.stack(columns, dim=1)
+
+    def table(self, state: State, setting: Setting) -> pl.DataFrame:  # noqa: ARG002
+        """One row a part, quantity and way to rank."""
+        rows = [row for part in PARTS if part in state for row in _rows(state, part, self.seed)]
+        return pl.DataFrame(rows, schema=SCHEMA)
+
+    def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
+        table = self.table(state, setting).filter(pl.col("value").is_not_nan())
+        if table.is_empty():
+            return {}
+        rows = table.with_columns(what=pl.col("part") + "-" + pl.col("over"), name=pl.col("quantity"))
+        panels = {
+            "head-all": "edges of heads, all together", "head-layers": "… within layers",
+            "layer-all": "edges of layers, all together", "layer-layers": "… within layers",
+        }  # fmt: skip
+        texts, edges = int(table["texts"].max()), int(table["edges"].sum() or 0)  # type: ignore[arg-type]
+        chart = themed(
+            intervals.dots(rows, panels, order=list(OF_LAYERS), control="raw"),
+            f"{setting.model}: which quantity tells which edges matter",
+            "Rank correlation (Spearman's ρ) of a quantity with what moves when the edge is cut; mean over texts.",
+            f"Bars: 95 % bootstrap intervals over {counted(texts, 'text')}. Dashed: raw weights.",
+        )
+        return {"edges": chart} if edges else {}
+
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa: ARG002
+        """Whether some quantity beats raw weights for sure, of edges of heads and of layers."""
+        for part, name in (("head", "a head"), ("layer", "a whole layer")):
+            rows = table.filter((pl.col("part") == part) & (pl.col("over") == "all") & pl.col("value").is_not_nan())
+            if rows.is_empty():
+                continue
+            raw = rows.filter(quantity="raw")["value"][0]
+            better = rows.filter(pl.col("gain_low") > 0).sort("value", descending=True)
+            texts = counted(int(rows["texts"][0]), "text")
+            if better.is_empty():
+                said = "no quantity tells it better for sure"
+            else:
+                said = "better for sure: " + ", ".join(f"{r['quantity']} {r['value']:.2f}" for r in better.to_dicts())
+            yield Answer(
+                MATTER, f"Which edges of {name} matter, raw weights tell with ρ = {raw:.2f}; {said} ({texts})."
+            )
+
+
+def maps_of(model: Model, batch: Batch) -> tuple[Maps, Tensor]:
+    """Every quantity of the first stack, and which pairs are seen in each layer; NaN where a model has none."""
+    layers: list[Layer] = []
+    with torch.no_grad():
+        model.run(batch, layers.append, rows=0, wanted=lambda site: site.stack == model.stacks[0])
+        maps = {name: torch.cat([ATTENTION[name](layer) for layer in layers]).abs() for name in OF_HEADS}
+        for name in OF_LAYERS[len(OF_HEADS) :]:
+            maps[name] = _mixing(model, batch, layers, name)
+    return maps, torch.cat([layer.visible for layer in layers])
+
+
+def _mixing(model: Model, batch: Batch, layers: Sequence[Layer], name: str) -> Float[Tensor, "layer one query key"]:
+    try:
+        if name in PASSES:
+            return PASSES[name](model, batch)[0][:, None]
+        return torch.cat([MIXING[name](layer) for layer in layers])[:, None]
+    except (InputError, ModelError):
+        return torch.full_like(layers[0].alpha[:, :1], torch.nan).repeat(len(layers), 1, 1, 1)
+
+
+def drawn_edges(
+    weights: Float[Tensor, "layer head query key"], seen: Tensor, count: int, seed: int
+) -> Int[Tensor, "edge place"]:
+    """Layer, head, query and key of edges: in every layer as many from each stratum of the weight, where there are any.
+
+    A row with one key cannot be cut: nothing would be left.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    each = count // (len(STRATA) - 1)
+    found = []
+    for layer, own in enumerate(weights):
+        free = (seen[layer] & (seen[layer].sum(-1, keepdim=True) > 1)).expand_as(own)
+        for low, high in pairwise(STRATA):
+            places = (free & (own >= low) & (own < high)).nonzero()
+            some = places[torch.randperm(len(places), generator=generator)[:each].sort().values]
+            found.append(torch.cat([torch.full((len(some), 1), layer), some.cpu()], dim=1))
+    return torch.cat(found)
+
+
+def _at(maps: Float[Tensor, "layer head query key"], edges: Int[Tensor, "edge place"], part: str) -> Tensor:
+    layer, head, query, key = edges.T
+    if part == "layer":
+        maps, head = maps.mean(1, keepdim=True), torch.zeros_like(head)
+    return maps[layer, head, query, key].double().cpu()
+
+
+def _rows(state: State, part: str, seed: int) -> Iterator[dict[str, Any]]:
+    pieces = state[part]
+    assert isinstance(pieces, Pieces)
+    texts = [tensor.numpy() for tensor in pieces.tensors]
+    weights = resampled(len(texts), seed)
+    for over, rank in (("all", _overall), ("layers", _within)):
+        rho = np.array([[rank(text, 2 + at) for text in texts] for at in range(len(PARTS[part]))])
+        for at, quantity in enumerate(PARTS[part]):
+            row = {"part": part, "quantity": quantity, "over": over, "value": float(np.mean(rho[at])),
+                   "gain": float(np.mean(rho[at] - rho[0])), "texts": len(texts),
+                   "edges": sum(len(text) for text in texts)}  # fmt: skip
+            if weights is not None:
+                low, high = ends(weights @ rho[at])
+                gain_low, gain_high = ends(weights @ (rho[at] - rho[0]))
+                row |= {"low": low, "high": high, "gain_low": gain_low, "gain_high": gain_high}
+            yield row
+
+
+def _overall(text: Array, column: int) -> float:
+    return spearman(text[:, 1], text[:, column]) if np.isfinite(text[:, column]).all() else float("nan")
+
+
+def _within(text: Array, column: int) -> float:
+    """The mean over the layers that have enough edges to be ranked."""
+    layers = [text[text[:, 0] == layer] for layer in np.unique(text[:, 0])]
+    ranked = [_overall(layer, column) for layer in layers if len(layer) >= FEWEST]
+    known = [rho for rho in ranked if rho == rho]
+    return float(np.mean(known)) if known else float("nan")

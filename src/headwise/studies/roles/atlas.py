@@ -1,0 +1,155 @@
+"""The table, figures and words of `roles`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+
+from headwise.plots import intervals
+from headwise.plots.atlas import atlas
+from headwise.plots.theme import themed
+from headwise.stats import Pieces
+from headwise.studies.ablation.answers import MATTER
+from headwise.studies.ablation.facts import Array, ends, resampled
+from headwise.studies.answers import DOING, Answer
+from headwise.studies.roles.scores import ROLES
+from headwise.studies.roles.trials import IDLE, Head, threshold
+from headwise.studies.study import Setting, State, each_stack
+from headwise.studies.tables import counted
+
+BEATEN = 0.9  # of the random draws that must change less (of idle heads: more)
+PASSED, FAILED = "role", "looks like"
+SCHEMA = {"part": pl.String, "role": pl.String, "stack": pl.String, "layer": pl.Int64, "head": pl.Int64,
+          "name": pl.String, "value": pl.Float64, "looks": pl.Boolean, "task": pl.String, "heads": pl.String,
+          "control": pl.Float64, "gain": pl.Float64, "low": pl.Float64, "high": pl.Float64, "beaten": pl.Float64,
+          "verdict": pl.String, "texts": pl.Int64}  # fmt: skip
+
+
+def table_of(
+    state: State, scores: Mapping[str, Mapping[Head, float]], stacks: Sequence[str], *, seed: int
+) -> pl.DataFrame:
+    rows: list[dict[str, Any]] = [
+        {"part": "head", "role": role, "stack": stack, "layer": layer, "head": head, "name": f"L{layer}.H{head}",
+         "value": score, "looks": score >= threshold(role)}
+        for role, heads in scores.items() for (stack, layer, head), score in heads.items()
+    ]  # fmt: skip
+    for key in state:
+        if key.startswith("trial@"):
+            _, role, task = key.split("@")
+            rows.append({"part": "trial", "role": role, "task": task, **_trial(state, key, role, stacks, seed)})
+    return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def _trial(state: State, key: str, role: str, stacks: Sequence[str], seed: int) -> dict[str, Any]:
+    named, pieces = state[f"named@{role}"], state[key]
+    assert isinstance(named, Pieces)
+    assert isinstance(pieces, Pieces)
+    several = len(stacks) > 1
+    names = [
+        f"{stacks[stack]} L{layer}.H{head}" if several else f"L{layer}.H{head}"
+        for stack, layer, head in named.tensors[0].tolist()
+    ]
+    if not pieces.tensors:
+        return {"heads": ", ".join(names), "verdict": FAILED, "texts": 0}
+    return {"heads": ", ".join(names), **judged(torch.cat(pieces.tensors).numpy(), role in IDLE, seed)}
+
+
+def judged(effects: Array, idle: bool, seed: int) -> dict[str, Any]:
+    """Of effects [text set], the first set the role's own: means, the difference with its interval, and the verdict."""
+    own, controls = effects[:, 0], effects[:, 1:]
+    gain = own - controls.mean(1)
+    low = high = None
+    weights = resampled(len(own), seed)
+    if weights is not None:
+        low, high = (float(end) for end in ends(weights @ gain))
+    less = controls.mean(0) > own.mean() if idle else controls.mean(0) < own.mean()
+    beaten = float(np.mean(less))
+    sure = low is not None and high is not None and (high < 0 if idle else low > 0)
+    return {
+        "value": float(own.mean()), "control": float(controls.mean()), "gain": float(gain.mean()), "low": low,
+        "high": high, "beaten": beaten, "verdict": PASSED if sure and beaten >= BEATEN else FAILED, "texts": len(own),
+    }  # fmt: skip
+
+
+def drawn_atlas(table: pl.DataFrame, setting: Setting) -> dict[str, Any]:
+    if table.is_empty():
+        return {}
+    trials = table.filter((pl.col("part") == "trial") & pl.col("gain").is_not_null())
+    passed = set(trials.filter(verdict=PASSED)["role"])
+    heads = table.filter(part="head")
+
+    def one(stack: str, where: str) -> dict[str, Any]:
+        rows = most_like(heads.filter(stack=stack), passed)
+        return {
+            "atlas": themed(
+                atlas(rows, [*ROLES, "none"]),
+                f"{where}: what each head looks like most",
+                "The role whose score is highest in terms of its threshold; grey: none reaches it. A dot: the role was",
+                "tested by taking its heads away, and is one; all others only look like it.",
+            )
+        }
+
+    charts = each_stack(setting, one)
+    return charts | ({"trials": _trials(trials, setting)} if len(trials) else {})
+
+
+def most_like(heads: pl.DataFrame, passed: set[str]) -> pl.DataFrame:
+    """For every head the role with the highest score over its threshold; `none` where no score reaches it."""
+    over = pl.col("value") / pl.col("role").replace_strict({role: threshold(role) for role in ROLES})
+    best = (
+        heads.with_columns(over=over)
+        .sort("over", descending=True)
+        .group_by("layer", "head", maintain_order=True)
+        .first()
+    )
+    role = pl.when(pl.col("over") >= 1).then(pl.col("role")).otherwise(pl.lit("none"))
+    return best.with_columns(role=role).with_columns(tested=pl.col("role").is_in(list(passed))).sort("layer", "head")
+
+
+def _trials(trials: pl.DataFrame, setting: Setting) -> Any:
+    label = pl.col("role") + " (" + pl.col("task") + ")"
+    bounds = {end: pl.coalesce(end, "gain") for end in ("low", "high")}
+    rows = trials.with_columns(what=pl.lit("gain"), name=label, value=pl.col("gain"), **bounds)
+    none = pl.DataFrame({"what": "gain", "name": "random heads", "value": 0.0, "low": 0.0, "high": 0.0})
+    rows = pl.concat([rows.select(none.columns), none])
+    panel = {"gain": "lost without them, beyond random heads of the same layers"}
+    return themed(
+        intervals.dots(rows, panel, order=rows["name"].to_list(), control="random heads"),
+        f"{setting.model}: do heads do what they look like?",
+        "Bars: 95 % bootstrap intervals over texts. Right of the dashed line: the task needs these heads more than",
+        "others.",
+    )
+
+
+def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa: ARG001
+    trials = table.filter(part="trial")
+    if trials.is_empty():
+        return
+    heads = table.filter(part="head")
+    total = heads.select("stack", "layer", "head").n_unique()
+    looks = heads.filter("looks").select("stack", "layer", "head").n_unique()
+    passed, failed = trials.filter(verdict=PASSED), trials.filter(verdict=FAILED)
+    roles = " and ".join(passed["role"].to_list()) or "none"
+    yield Answer(
+        DOING,
+        f"{looks} of {total} heads look like one of {len(ROLES)} roles. Taken away, {_listed(passed)} passed the test "
+        f"against random heads of the same layers; only looked like it: {_listed(failed, names=False)}.",
+    )
+    best = passed.filter(~pl.col("role").is_in(IDLE)).sort("gain", descending=True).head(1).to_dicts()
+    if best:
+        row = best[0]
+        yield Answer(
+            MATTER,
+            f"The heads that look like {row['role']} ({row['heads']}) do it: without them the task `{row['task']}` "
+            f"loses {row['value']:.2f}, without as many others of their layers {row['control']:.2f} "
+            f"({counted(row['texts'], 'text')}). Roles that passed: {roles}.",
+        )
+
+
+def _listed(trials: pl.DataFrame, *, names: bool = True) -> str:
+    rows = [f"{row['role']} ({row['heads']})" if names else row["role"] for row in trials.to_dicts()]
+    return ", ".join(rows) or "none"

@@ -1,0 +1,167 @@
+"""Ablation over a corpus: effects are those of a plain loop, whatever the batches and shards; the table; the words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from torch import Tensor
+
+import headwise as hw
+from headwise.changes import mean, zero
+from headwise.engine.run import setting_of
+from headwise.errors import InputError
+from headwise.interventions.outcomes import ask
+from headwise.studies.ablation import Ablation
+from headwise.studies.ablation.answers import MATTER, answers
+from headwise.studies.ablation.facts import SCHEMA, spearman
+from headwise.studies.study import Setting
+from references.compare import assert_close
+
+LINES = ["The old dog sat in the sun.", "It is said that the sea is big, and so it was.", "They all came to the end.",
+         "And the young cat and the dog sat by the sea."]  # fmt: skip
+PAIRS = "\n".join(f"{a} ||| {b}" for a, b in zip(LINES, reversed(LINES), strict=True))
+HEADS = Setting("m", {"self": (2, 2, 3)}, True, {"documents": 4, "tokens": 40})
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    file = tmp_path / "lines.txt"
+    file.write_text("\n".join(LINES))
+    return file
+
+
+def heads(table: pl.DataFrame, way: str, number: str = "effect") -> pl.DataFrame:
+    return table.filter(part="head", way=way, number=number)
+
+
+def by_hand(model: hw.Model, change) -> Tensor:
+    """The mean change of the loss over the corpus, by plain passes."""
+    found = []
+    for number, line in enumerate(LINES):
+        question = ask(model, model.encode(line), number=number)
+        assert question is not None
+        with torch.no_grad():
+            clean = question.read(model.hf(**question.inputs))
+            with model.changed(change):
+                found.append(question.effects(clean, question.read(model.hf(**question.inputs)))[0, 0])
+    return torch.stack(found).mean()
+
+
+def test_effects_are_those_of_plain_passes(load, corpus: Path, tmp_path: Path) -> None:
+    model = load("tiny:llama", "causal-lm")
+    result = hw.run("ablation", model, corpus=corpus, out=tmp_path / "out", settings={"ablation": {"curve": 2}})
+    table = result.table
+    for layer, head in ((0, 1), (2, 3)):
+        row = lambda way: heads(table, way).filter(layer=layer, head=head)["value"][0]  # noqa: B023, E731
+        assert_close(torch.tensor(row("zero")), by_hand(model, zero(f"L{layer}.H{head}")), 1e-5)
+        at_mean = mean(f"L{layer}.H{head}", corpus=str(corpus))
+        assert_close(torch.tensor(row("mean")), by_hand(model, at_mean), 1e-5)
+    assert table["texts"][0] == 4
+    assert set(table["part"]) == {"head", "attention", "feed-forward", "correlation", "curve"}
+    everything = table.filter(part="curve", removed=12)["value"].to_list()
+    assert np.allclose(everything, everything[0], atol=1e-6), "all orders end with no head left"
+    assert set(result.figures) == {"heads", "estimate", "statistics", "removal"}
+
+
+def test_batches_and_shards_play_no_part(load, corpus: Path, tmp_path: Path) -> None:
+    model, settings = load("tiny:bert", "masked-lm"), {"ablation": {"curve": 1, "texts": 3}}
+    whole = hw.run("ablation", model, corpus=corpus, out=tmp_path / "a", settings=settings)
+    parts = hw.run(
+        "ablation", model, corpus=corpus, out=tmp_path / "b", settings=settings, shard_documents=1, batch_tokens=8
+    )
+    for column in ("value", "low", "high", "estimate", "null"):
+        assert_close(whole.table[column].to_torch(), parts.table[column].to_torch(), 1e-5)
+    assert whole.table["texts"].max() == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "numbers"),
+    [("tiny:bert", None, {"effect"}), ("tiny:bert", "classification", {"loss", "probability", "accuracy"}),
+     ("tiny:marian", "translation", {"effect"})],
+)  # fmt: skip
+def test_every_kind_of_model_has_effects(load, tmp_path: Path, name: str, task: str | None, numbers: set[str]) -> None:
+    model = load(name, task)
+    file = tmp_path / ("x.pairs" if model.is_encoder_decoder else "x.txt")
+    file.write_text(PAIRS if model.is_encoder_decoder else "\n".join(LINES))
+    result = hw.run("ablation", model, corpus=file, out=tmp_path / "out", settings={"ablation": {"curve": 1}})
+    table = result.table
+    assert set(table.filter(part="head")["number"]) == numbers
+    assert set(table.filter(part="head")["stack"]) == set(model.stacks)
+    assert (heads(table, "mean", next(iter(sorted(numbers))))["value"].abs() > 0).any()
+    assert table.filter(part="feed-forward", stack="cross").is_empty()
+    assert len(list(Ablation().answers(table, setting_of(result.manifest)))) == 2
+
+
+def test_spearman_by_hand() -> None:
+    assert spearman(np.array([1.0, 2, 3, 4]), np.array([2.0, 1, 4, 3])) == pytest.approx(0.6)
+    assert spearman(np.array([1.0, 2, 2, 4]), np.array([-1.0, -2, -2, -4])) == pytest.approx(-1)
+    assert np.isnan(spearman(np.ones(3), np.arange(3)))
+
+
+def table_of(values: list[float], lows: list[float | None], rho: dict[str, tuple[float, float | None]]) -> pl.DataFrame:
+    rows = [
+        {"part": "head", "stack": "self", "layer": at // 2, "head": at % 2, "name": f"L{at // 2}.H{at % 2}",
+         "way": "mean", "number": "effect", "value": value, "low": low, "texts": 4}
+        for at, (value, low) in enumerate(zip(values, lows, strict=True))
+    ]  # fmt: skip
+    rows += [
+        {"part": "correlation", "name": name, "value": value, "low": low, "high": None if low is None else low + 0.2,
+         "texts": 4}
+        for name, (value, low) in rho.items()
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def test_the_words_of_a_table_by_hand() -> None:
+    rho = {"estimate": (0.9, 0.8), "entropy": (-0.6, -0.7), "norm": (0.5, 0.4), "null": (float("nan"), None)}
+    first, second = answers(table_of([1.0, 3.0, -1.0, 0.0], [0.5, 2.0, -2.0, -0.1], rho), HEADS)
+    assert first.question == MATTER
+    assert first.says == (
+        "Taken away alone, 2 of 4 heads make it worse for sure; the 4 that matter most (L0.H1, L0.H0, L1.H1, L1.H0) "
+        "make up 100\u00a0% of the sum over all heads (4 texts)."
+    )
+    assert first.headline == "L0.H1 matters most; 4 of 4 heads make up 100\u00a0% of all effects."
+    assert second.says == (
+        "Of what can be read off its attention, the entropy of its attention says most about a head, and tells whether "
+        "it matters (ρ = -0.60, -0.70 to -0.50; 4 texts). One backward pass tells it with ρ = 0.90."
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [(0.6, "tells"), (0.59, "hints at"), (0.3, "hints at"), (0.29, "does not tell"), (-0.6, "tells"),
+     (-0.29, "does not tell")],
+)  # fmt: skip
+def test_how_well_a_statistic_tells_is_said_by_two_thresholds(value: float, word: str) -> None:
+    *_, last = answers(table_of([1.0] * 4, [None] * 4, {"norm": (value, None)}), HEADS)
+    assert last.says == (
+        f"Of what can be read off its attention, the length of what it sends says most about a head, and {word} "
+        f"whether it matters (ρ = {value:.2f}; 4 texts)."
+    )
+
+
+def test_too_few_texts_are_said_so() -> None:
+    first, *_ = answers(table_of([1.0] * 4, [None] * 4, {}), HEADS)
+    assert "Taken away alone, 4 texts are too few for intervals;" in first.says
+    assert list(answers(pl.DataFrame(schema=SCHEMA), HEADS)) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"ways": ("x",)}, "Heads are replaced by mean, zero, resample, each once, but ways=('x',) was asked for."),
+        ({"ways": ()}, "Heads are replaced by mean, zero, resample, each once, but ways=() was asked for."),
+        ({"outcome": "joy"}, "What a model does is one of masked-token, label, translation, next-token, sentence, "
+                             "tokens, but 'joy' was asked for."),
+        ({"draws": 0}, "Numbers of texts are 0 or more and there is at least one draw, but texts=16, curve=4, draws=0 "
+                       "was asked for."),
+    ],
+)  # fmt: skip
+def test_bad_settings_are_one_line(settings: dict, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        Ablation(**settings)
+    assert str(error.value) == said
