@@ -161,7 +161,7 @@ def test_bad_settings_and_corpora_are_refused() -> None:
         Coref(window_tokens=10, overlap=10).check(exact("bert"))
     with pytest.raises(InputError, match="must fit tiny:bert, which reads 160"):
         Coref(windows=True, window_tokens=4000).check(exact("bert"))
-    with pytest.raises(InputError, match="one document at a time"):
+    with pytest.raises(InputError, match="takes an encoder or a decoder"):
         Coref().check(exact("bart"))
     with pytest.raises(InputError, match=r"\.conll file"):
         noted(None)
