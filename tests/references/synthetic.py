@@ -47,7 +47,7 @@ def layer(
     drawn_w_o = torch.randn(heads, d_head, D_MODEL, generator=generator)
     w_o = drawn_w_o if w_o is None else w_o
     value = (drawn if values is None else values) * key_mask[:, None, :, None]
-    alpha = scores.masked_fill(~visible[:, None], -torch.inf).softmax(-1).nan_to_num()
+    alpha = scores.masked_fill(~visible[:, None], -torch.inf).softmax(-1).nan_to_num() * key_mask[:, None, :, None]
     b_o = torch.randn(D_MODEL, generator=generator)
     repeated = value.repeat_interleave(heads // kv_heads, dim=1)
     circuit = Circuit(

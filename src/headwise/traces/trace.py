@@ -14,7 +14,7 @@ from torch import Tensor
 
 from headwise.changes import Change
 from headwise.errors import InputError, ModelError
-from headwise.measures import agreement, nullspace, simplex
+from headwise.measures import agreement, nullspace, simplex, whitening
 from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, check_options, find
 from headwise.traces.ways import WAYS
 from headwise.types import Encoding, Layer
@@ -144,7 +144,7 @@ class Trace:
         return NullSpace(
             n=int(count.max()),
             d_head=d_head,
-            tolerance=max(int(count.max()), d_head) * nullspace.EPS,
+            tolerance=max(int(count.max()), d_head) * whitening.EPS,
             rank=at_widest(ranks),
             null_dim=count - at_widest(ranks),
             simplex_dim=count - at_widest(simplex_ranks),
