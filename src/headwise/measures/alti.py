@@ -5,7 +5,8 @@ With y_i = Σ_j u_ij + b the output of attention, residual and (in post-norm blo
     c_ij = max(0, ‖y_i‖₁ − ‖y_i − u_ij‖₁) / Σ_k …
 
 A key whose vector points away from the output counts nothing; a row in which all do is NaN. The distances need every
-vector u_ij: they are formed for a few query rows at a time, never n × n × d_model at once. Cost: n²·H·d.
+vector u_ij: they are formed a tile of rows and keys at a time, never n × n × d_model at once. Cost: n²·H·d products and
+n²·d absolute values, which no Gram matrix gives.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headwise.measures.block import check, diagonal, parts, total
+from headwise.measures.block import check, parts, total
 from headwise.quantities import MIXING, SHARE
 from headwise.types import Layer
 
-CHUNK = 2**22  # numbers of u formed at once
+ROWS, TILE = 64, 2**17  # query rows, and numbers of u, formed at once
 
 
 @MIXING.add(
@@ -37,21 +38,45 @@ def alti(layer: Layer) -> Float[Tensor, "batch query key"]:
     check(layer, "alti")
     outer = layer.circuit.outer if layer.circuit.post else None
     y = total(layer)
-    scale = None if outer is None else 1 / outer.sigma(y)
-    y = y if outer is None else outer(y)
+    # A norm divides all vectors of a row by one σ_i, which a share does not see: y and u are taken before it does.
+    y = y if outer is None else outer(y) * outer.sigma(y)
     sent, own, inner_scale = parts(layer, [] if outer is None else [outer])
-    rows, keys = diagonal(layer)
-    near = torch.empty_like(layer.alpha[:, 0])
-    for some in rows.split(max(1, CHUNK // (sent.shape[0] * sent.shape[2] * sent.shape[3]))):
-        u = torch.einsum("bhqk,bhke->bqke", layer.alpha[:, :, some], sent)
-        if inner_scale is not None:
-            u = u * inner_scale[:, some, None]
-        u[:, torch.arange(len(some)), keys[some]] += own[:, some]
-        if scale is not None:
-            u = u * scale[:, some, None]
-        whole = y[:, some, None]
-        near[:, some] = whole.abs().sum(-1) - (whole - u).abs().sum(-1)
+    weights = layer.alpha if inner_scale is None else layer.alpha * inner_scale[:, None]
+    away = _distances(y, weights, sent, own, layer.first_row)
+    near = y.abs().sum(-1, keepdim=True) - away
     # subtle: a key that is not seen sends nothing, and so brings nothing nearer but for rounding
     seen = layer.visible & layer.query_mask[..., None]
     near = torch.where(seen, near.clamp(min=0), 0.0)
     return torch.where(seen, near / near.sum(-1, keepdim=True), 0.0)
+
+
+def _distances(
+    y: Float[Tensor, "batch query d_model"],
+    alpha: Float[Tensor, "batch head query key"],
+    sent: Float[Tensor, "batch head key d_model"],
+    own: Float[Tensor, "batch query d_model"],
+    first_row: int,
+) -> Float[Tensor, "batch query key"]:
+    """‖y_i − u_ij‖₁, a tile of rows and keys at a time: every number of u is made, measured and forgotten in cache."""
+    by_key = sent.transpose(1, 2).contiguous()  # batch key head d_model
+    result = torch.empty_like(alpha[:, 0])
+    keys = max(1, TILE // (ROWS * sent.shape[3]))
+    for text in range(len(alpha)):
+        for row in range(0, alpha.shape[2], ROWS):
+            rows = slice(row, min(row + ROWS, alpha.shape[2]))
+            for key in range(0, alpha.shape[3], keys):
+                some = slice(key, min(key + keys, alpha.shape[3]))
+                weights = alpha[text, :, rows, some].permute(2, 1, 0).contiguous()  # key query head
+                left = torch.baddbmm(
+                    y[text, None, rows].expand(len(weights), -1, -1), weights, by_key[text, some], alpha=-1
+                )
+                _take_own(left, own[text, rows], first_row + row - key)
+                result[text, rows, some] = torch.linalg.vector_norm(left, 1, dim=-1).mT
+    return result
+
+
+def _take_own(left: Float[Tensor, "key query d_model"], own: Float[Tensor, "query d_model"], offset: int) -> None:
+    """Subtract what each query keeps of itself where its own key is in the tile; query q is key q + offset of it."""
+    rows = torch.arange(max(0, -offset), min(len(own), len(left) - offset), device=left.device)
+    if len(rows):
+        left[rows + offset, rows] -= own[rows]
