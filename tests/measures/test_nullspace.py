@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwise.measures import runs
-from headwise.measures.nullspace import effective, keys_seen, null, rank, simplex_rank
+from headwise.measures.nullspace import edge, effective, keys_seen, null, rank, simplex_rank
 from headwise.types import Layer
 from references import quantities as twins
 from references import synthetic
@@ -186,3 +186,31 @@ def test_float64_stays_float64() -> None:
     double = Layer(**{**wide, "circuit": circuit})
     assert effective(double).dtype == torch.float64
     assert_close(effective(double), twins.effective(double), 1e-10)
+
+
+@pytest.mark.parametrize("kind", MASKS)
+def test_the_rank_follows_the_precision_of_the_model(kind: str) -> None:
+    """A direction of relative size 1e-9 is noise in float32 and real in float64, whoever is in the batch."""
+    values = torch.randn(2, HEADS, TOKENS, D_HEAD, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    values[..., -1] *= 1e-9
+    narrow = synthetic.layer(kind, lengths=(TOKENS, TOKENS), values=values.float())
+    wide = dataclasses.replace(narrow, alpha=narrow.alpha.double(), value=values, memo={}, text_memo={})
+    assert rank(narrow)[..., -1].unique().tolist() == [D_HEAD - 1]
+    assert rank(wide)[..., -1].unique().tolist() == [D_HEAD]
+    assert torch.equal(rank(wide), torch.tensor(twins.rank(wide)))
+    assert torch.equal(simplex_rank(wide), torch.tensor(twins.simplex_rank(wide)))
+    assert_close(effective(wide), twins.effective(wide), 1e-6)
+    alone = synthetic.alone(wide, 0)
+    assert torch.equal(rank(alone)[0], rank(wide)[0])
+
+
+def test_the_edge_of_the_rank_by_hand() -> None:
+    """Singular values 4, 2 and 4e-9 of three orthogonal values: in float32 the third is dropped."""
+    values = torch.diag(torch.tensor([4.0, 2.0, 4e-9])).reshape(1, 1, 3, 3)
+    layer = synthetic.layer(lengths=(3,), heads=1, kv_heads=1, d_head=3, values=values)
+    kept, dropped = edge(layer, 2)
+    assert kept.tolist() == [0.5]
+    assert_close(dropped, torch.tensor([1e-9]), 1e-12)
+    three = torch.diag(torch.tensor([4.0, 2.0, 1.0])).reshape(1, 1, 3, 3)
+    all_count = synthetic.layer(lengths=(3,), heads=1, kv_heads=1, d_head=3, values=three)
+    assert [end.tolist() for end in edge(all_count, 0)] == [[0.25], [0.0]]

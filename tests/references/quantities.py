@@ -39,13 +39,18 @@ def sent(layer: Layer, text: int) -> list[np.ndarray]:
     return [head_values(layer, text, head) @ w_o[head] for head in range(len(w_o))]
 
 
-def rank_by_svd(matrix: np.ndarray, d_head: int) -> int:
-    return count_above(np.linalg.svd(matrix, compute_uv=False), max(len(matrix), d_head))
+def rank_by_svd(matrix: np.ndarray, d_head: int, eps: float = EPS32) -> int:
+    return count_above(np.linalg.svd(matrix, compute_uv=False), max(len(matrix), d_head), eps)
 
 
-def count_above(singular: np.ndarray, size: int) -> int:
-    """How many singular values count: S > S_max · size · eps(float32)."""
-    return int((singular > singular.max(initial=0.0) * size * EPS32).sum())
+def count_above(singular: np.ndarray, size: int, eps: float = EPS32) -> int:
+    """How many singular values count: S > S_max · size · eps."""
+    return int((singular > singular.max(initial=0.0) * size * eps).sum())
+
+
+def precision(layer: Layer) -> float:
+    """eps of the layer's own numbers."""
+    return float(np.finfo(np.float64).eps) if "64" in str(layer.value.dtype) else EPS32
 
 
 def raw(layer: Layer) -> np.ndarray:
@@ -63,7 +68,7 @@ def null(layer: Layer) -> np.ndarray:
         for text, row, seen in rows_of(layer):
             t = vectors[text][head][seen]
             left, singular, _ = np.linalg.svd(t, full_matrices=t.shape[0] > t.shape[1])  # `left` is square
-            basis = left[:, count_above(singular, max(len(t), layer.value.shape[-1])) :]
+            basis = left[:, count_above(singular, max(len(t), layer.value.shape[-1]), precision(layer)) :]
             result[text, head, row] = 0.0
             result[text, head, row, seen] = (alpha[text, head, row, seen] @ basis) @ basis.T
     return result
@@ -91,7 +96,7 @@ def _ranks(layer: Layer, *, ones: bool) -> np.ndarray:
             t = vectors[text][head][seen]
             t = t / (np.abs(t).max(initial=0.0) or 1.0)
             matrix = np.column_stack([t, np.ones(len(t))]) if ones else t
-            result[text, head, row] = rank_by_svd(matrix, layer.value.shape[-1] + ones)
+            result[text, head, row] = rank_by_svd(matrix, layer.value.shape[-1] + ones, precision(layer))
     return result
 
 

@@ -111,6 +111,8 @@ def test_alternative_attention(load: Load, family: str, stack: str, kind: str) -
         before, after = alpha.double() @ vectors, other.alpha.double() @ vectors
         assert ((after - before).norm(dim=-1) <= 1e-5 * before.norm(dim=-1).clamp(min=1)).all()
         assert other.change < 1e-5
+        moved = (after - before).norm(dim=-1) / before.norm(dim=-1)
+        assert other.change == pytest.approx(moved.max().item(), rel=1e-6), "of the weights that are given, rounded"
         assert (other.js <= math.log(2) + 1e-9).all()
         for query in (0, len(alpha) // 2, len(alpha) - 1):
             js = numbers_of_rows.js_divergence(alpha[query].tolist(), other.alpha[query].tolist())

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from headwise.measures.whitening import EPS, inverse_factor
 
-NOISE = 8 * EPS  # values nearer than this, relative to their length, are copies
+NOISE = 8  # values nearer than this many eps, relative to their length, are copies
 KEYS = 2048  # of a text, among which copies are looked for: all pairs are compared
 
 
@@ -32,18 +32,18 @@ class Copies(NamedTuple):
     certain: Bool[Tensor, " key"]
 
 
-def find_copies(values: Float64[Tensor, "key d_head"]) -> Copies:
+def find_copies(values: Float64[Tensor, "key d_head"], eps: float = EPS) -> Copies:
     """Group the values that are the same, and certify the rows up to each key whose distinct values are independent."""
     values = values[:KEYS]
     length = values.norm(dim=-1)
-    same = torch.cdist(values, values, compute_mode="donot_use_mm_for_euclid_dist") <= NOISE * length
+    same = torch.cdist(values, values, compute_mode="donot_use_mm_for_euclid_dist") <= NOISE * eps * length
     first = same.int().argmax(-1)
     first = first[first]
     new = first == torch.arange(len(first), device=first.device)
     rank = new.cumsum(0)
     member = torch.nn.functional.one_hot(rank[first] - 1, int(rank[-1])).to(values)
     off = (values - values[first]).square().sum(-1).cumsum(0)
-    return Copies(member, rank, _certain(values[new], rank, length.square().cumsum(0), off))
+    return Copies(member, rank, _certain(values[new], rank, length.square().cumsum(0), off, eps))
 
 
 def _certain(
@@ -51,6 +51,7 @@ def _certain(
     rank: Int[Tensor, " key"],
     largest: Float64[Tensor, " key"],
     off: Float64[Tensor, " key"],
+    eps: float,
 ) -> Bool[Tensor, " key"]:
     """Whether the values up to each key have exactly `rank` singular values that count."""
     size = distinct.shape[1]
@@ -60,7 +61,7 @@ def _certain(
     # The inverse of the leading part of a triangular matrix is the leading part of its inverse.
     bound = inverse.square().sum(-1).cumsum(0)[(rank - 1).clamp(max=len(few) - 1)]
     kept = positive & (rank <= size) & (bound * largest * tolerance**2 < 1)
-    return kept & (off * size < tolerance**2 * largest)
+    return kept & (off * size < (tolerance * eps / EPS) ** 2 * largest)
 
 
 def average_copies(

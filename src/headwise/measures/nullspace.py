@@ -26,7 +26,7 @@ from torch import Tensor
 from headwise.measures.independence import independent, independent_rows
 from headwise.measures.rowwise import Ranks, project_rowwise, rowwise_ranks
 from headwise.measures.runs import row_grams
-from headwise.measures.whitening import Whitener, whiten
+from headwise.measures.whitening import Whitener, svd_basis, whiten
 from headwise.quantities import ATTENTION, WEIGHT
 from headwise.types import Layer, once, once_per_text
 
@@ -80,6 +80,16 @@ def simplex_rank(layer: Layer) -> Int[Tensor, "batch head query"]:
     return _per_head(layer, _ranks(layer, augmented.double()))
 
 
+def edge(layer: Layer, query: int) -> tuple[Float64[Tensor, " head"], Float64[Tensor, " head"]]:
+    """The smallest singular value that counts and the largest that does not (0: none), over the largest of all, of
+    the values that a query of the first text sees: how sharp the rank is."""
+    seen = exact_values(layer)[0][:, layer.visible[0, query]]
+    singular = torch.linalg.svdvals(seen).repeat_interleave(layer.alpha.shape[1] // len(seen), dim=0)
+    padded = torch.nn.functional.pad(singular, (0, 1)) / singular[:, :1].clamp(min=torch.finfo(singular.dtype).tiny)
+    ranks = rank(layer)[0, :, query, None].clamp(max=singular.shape[1])
+    return padded.gather(1, (ranks - 1).clamp(min=0))[:, 0], padded.gather(1, ranks)[:, 0]
+
+
 def keys_seen(layer: Layer) -> Int[Tensor, "batch query"]:
     """How many keys each query sees."""
     return layer.visible.sum(-1)
@@ -127,6 +137,8 @@ def _shared_basis(layer: Layer) -> Whitener | None:
     count = seen.sum(-1)[:, None].expand(exact.shape[:2])
     if exact.shape[2] <= exact.shape[3] and bool(independent(exact, seen[:, None]).all()):
         return Whitener(exact, count)  # every direction counts: no projection will be made
+    if layer.value.dtype == torch.float64:
+        return Whitener(*svd_basis(exact, count))
     whitener = whiten(exact.mT @ exact, count)
     return Whitener(exact @ whitener.matrix, whitener.rank)
 
@@ -170,5 +182,8 @@ def _ranks(layer: Layer, values: Float64[Tensor, "batch kv_head key d"]) -> Rank
     if not _is_shared(layer.visible):
         return rowwise_ranks(layer, values)
     seen = layer.visible[:, :1]
+    if layer.value.dtype == torch.float64:
+        ranks = svd_basis(values * seen[:, :, :, None], seen.sum(-1))[1][..., None]
+        return ranks.expand(-1, -1, layer.visible.shape[1])
     _, grams, counts = next(row_grams(values, seen))
     return whiten(grams, counts, independent=independent_rows(values, seen)).rank.expand(-1, -1, layer.visible.shape[1])

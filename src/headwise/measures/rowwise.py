@@ -22,7 +22,7 @@ from headwise.measures.copies import Copies, average_copies, find_copies
 from headwise.measures.independence import independent_rows
 from headwise.measures.prefixes import Prefixes, factor_prefixes, sweep
 from headwise.measures.runs import row_grams
-from headwise.measures.whitening import whiten
+from headwise.measures.whitening import precision, svd_basis, whiten
 from headwise.types import Layer
 
 Ranks = Int[Tensor, "batch kv_head query"]
@@ -47,7 +47,8 @@ def project_rowwise(layer: Layer, alpha: Grouped, values: Values) -> tuple[Group
             found.ranks[text, head, covered] = copies.rank[layer.first_row + covered]
         rows = (rest & ~_mask(covered, rest)).nonzero()[:, 0]
         if len(rows):
-            projected, ranks = _project_rows(alpha[text, head][:, rows], one, layer.visible[text, rows])
+            way = _project_by_svd if layer.value.dtype == torch.float64 else _project_rows
+            projected, ranks = way(alpha[text, head][:, rows], one, layer.visible[text, rows])
             result[text, head, :, rows], found.ranks[text, head, rows] = projected, ranks
     return result, found.ranks
 
@@ -61,8 +62,10 @@ def rowwise_ranks(layer: Layer, values: Values) -> Ranks:
         if copies is not None:
             found.ranks[text, head, covered] = copies.rank[layer.first_row + covered]
         rows = (rest & ~_mask(covered, rest)).nonzero()[:, 0]
-        chunks = row_grams(one[None, None], layer.visible[text, rows][None])
-        for some, grams, counts in chunks:
+        if layer.value.dtype == torch.float64:
+            found.ranks[text, head, rows] = _svd_ranks(one, layer.visible[text, rows])
+            continue
+        for some, grams, counts in row_grams(one[None, None], layer.visible[text, rows][None]):
             found.ranks[text, head, rows[some]] = whiten(grams, counts).rank[0, 0]
     return found.ranks
 
@@ -112,7 +115,7 @@ def _copies(
     if len(causal) == 0:
         return None, causal
     last = layer.first_row + int(causal[-1]) + 1
-    copies = find_copies(values[:last])
+    copies = find_copies(values[:last], precision(layer.value.dtype))
     inside = causal[layer.first_row + causal < len(copies.certain)]
     covered = inside[copies.certain[layer.first_row + inside]]
     return (copies if len(covered) else None), covered
@@ -136,3 +139,20 @@ def _project_rows(
         result[:, rows] = torch.where(whole, alpha[:, rows], projected)
         ranks.append(whitener.rank)
     return result, torch.cat(ranks)
+
+
+def _project_by_svd(
+    alpha: Float64[Tensor, "group row key"], values: Float64[Tensor, "key d_head"], visible: Bool[Tensor, "row key"]
+) -> tuple[Float64[Tensor, "group row key"], Int[Tensor, " row"]]:
+    """The same for values whose own precision is float64."""
+    result, ranks = alpha.clone(), visible.sum(-1)
+    for row, seen in enumerate(visible):
+        basis, rank = svd_basis(values[seen], seen.sum())
+        if int(rank) < int(ranks[row]):
+            result[:, row, seen], ranks[row] = alpha[:, row, seen] @ basis @ basis.mT, rank
+    return result, ranks
+
+
+def _svd_ranks(values: Float64[Tensor, "key d_head"], visible: Bool[Tensor, "row key"]) -> Int[Tensor, " row"]:
+    ranks = [svd_basis(values[seen], seen.sum())[1] for seen in visible]
+    return torch.stack(ranks) if ranks else visible.sum(-1)

@@ -4,8 +4,10 @@ B with Bᵀ G B = 1 on the range of G = VᵀV makes Q = V B an orthonormal basis
 W = B Bᵀ = G⁺ its projector. Gram matrices are small (d_v × d_v) and taken in float64.
 
 Rank: float32 noise makes V look full-rank, which would silently turn effective attention back into the raw one. A
-singular value counts where S > S_max · max(n, d_v) · eps(float32). A Cholesky factor certifies the usual case (all
-count) at a fraction of the cost of an eigen-decomposition, which decides the rest.
+singular value counts where S > S_max · max(n, d_v) · eps, eps being that of the model's numbers: float32's for float32
+and for half precision, whose values are exact once they are stored, float64's for float64. A Cholesky factor certifies
+the usual case (all count, by float32's tolerance and so by float64's) at a fraction of the cost of an
+eigen-decomposition, which decides the rest. What float64 tells apart no Gram matrix holds: there the SVD decides.
 """
 
 from __future__ import annotations
@@ -13,10 +15,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 EPS = torch.finfo(torch.float32).eps
+
+
+def precision(dtype: torch.dtype) -> float:
+    """The eps that the rank of values of this dtype is judged by."""
+    return torch.finfo(dtype).eps if dtype == torch.float64 else EPS
 
 
 class Whitener(NamedTuple):
@@ -74,3 +81,13 @@ def _whiten_by_eigenvalues(
     counts = (values > values[:, -1:].clamp(min=0) * tolerance[:, None] ** 2) & (values > 0)
     scale = torch.where(counts, values.clamp(min=torch.finfo(values.dtype).tiny).rsqrt(), 0.0)
     return vectors * scale[:, None, :], counts.sum(-1)
+
+
+def svd_basis(
+    vectors: Float64[Tensor, "*many key d_head"], count: Int[Tensor, "*#many"]
+) -> tuple[Float64[Tensor, "*many key column"], Int[Tensor, "*many"]]:
+    """Q, the left singular vectors that count by float64's tolerance (zero beyond), and how many they are."""
+    left, singular, _ = torch.linalg.svd(vectors, full_matrices=False)
+    tolerance = count.clamp(min=vectors.shape[-1]) * torch.finfo(torch.float64).eps
+    counts = singular > singular[..., :1] * tolerance[..., None]
+    return left * counts[..., None, :], counts.sum(-1)

@@ -37,6 +37,8 @@ class NullSpace:
     null_share: Float[Tensor, "layer head"]  # ‖null‖² / ‖raw‖²
     identifiable: Bool[Tensor, "layer head"]  # no other distribution gives any row's output
     identifiable_rows: Float[Tensor, "layer head"]  # share of rows of which this is true
+    smallest_kept: Float[Tensor, "layer head"]  # the last singular value that counts, over the largest
+    largest_dropped: Float[Tensor, "layer head"]  # the first that does not; 0 where all count
 
 
 @dataclass(frozen=True)
@@ -140,11 +142,12 @@ class Trace:
         count = seen.gather(1, widest[:, None])
         unique = torch.stack([s == r for s, r in zip(seen[:, None], simplex_ranks, strict=True)]).double().mean(-1)
         facts = [_agreement(layer) for layer in layers]
+        edges = [nullspace.edge(layer, int(w)) for layer, w in zip(layers, widest, strict=True)]
         d_head = layers[0].value.shape[-1]
         return NullSpace(
             n=int(count.max()),
             d_head=d_head,
-            tolerance=max(int(count.max()), d_head) * whitening.EPS,
+            tolerance=max(int(count.max()), d_head) * whitening.precision(layers[0].value.dtype),
             rank=at_widest(ranks),
             null_dim=count - at_widest(ranks),
             simplex_dim=count - at_widest(simplex_ranks),
@@ -152,6 +155,8 @@ class Trace:
             null_share=torch.cat([fact[1] for fact in facts]),
             identifiable=unique == 1,
             identifiable_rows=unique,
+            smallest_kept=torch.stack([at_edge[0] for at_edge in edges]),
+            largest_dropped=torch.stack([at_edge[1] for at_edge in edges]),
         )
 
     def alternative_attention(
@@ -173,8 +178,9 @@ class Trace:
         for query in range(len(changed)):
             row, values, seen = self._row(whole, head, query)
             changed[query, seen] = torch.from_numpy(np.ascontiguousarray(ways[kind](row, values)))
+        changed = changed.to(whole.alpha.dtype)  # what is said of them below is said of the weights that are given
         return Alternative(
-            alpha=changed.float(),
+            alpha=changed,
             js=agreement.js_divergence(whole.alpha[0, head], changed),
             change=_output_change(whole, head, changed),
         )
@@ -297,7 +303,7 @@ def _agreement(layer: Layer) -> tuple[Tensor, Tensor]:
 def _output_change(layer: Layer, head: int, changed: Float[Tensor, "query key"]) -> float:
     vectors = layer.head_value[0, head].double() @ layer.circuit.w_o[head].double()
     before = layer.alpha[0, head].double() @ vectors
-    moved, size = (changed @ vectors - before).norm(dim=-1), before.norm(dim=-1)
+    moved, size = (changed.double() @ vectors - before).norm(dim=-1), before.norm(dim=-1)
     return float(torch.where(moved == 0, 0.0, moved / size).max())  # a head whose W_O is zero sends nothing either way
 
 
