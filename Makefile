@@ -46,7 +46,7 @@ evidence: $(READY)
 	$(BIN)/python experiments/evidence.py
 
 bench: $(READY)
-	$(BIN)/python benchmarks/foundation.py
+	$(BIN)/python benchmarks/bench.py $(BENCH)
 
 # Builds and checks what a person then publishes.
 release: $(READY)
