@@ -77,6 +77,6 @@ def _distances(
 
 def _take_own(left: Float[Tensor, "key query d_model"], own: Float[Tensor, "query d_model"], offset: int) -> None:
     """Subtract what each query keeps of itself where its own key is in the tile; query q is key q + offset of it."""
-    rows = torch.arange(max(0, -offset), min(len(own), len(left) - offset), device=left.device)
-    if len(rows):
-        left[rows + offset, rows] -= own[rows]
+    rows = torch.arange(len(own), device=left.device)
+    rows = rows[(rows + offset >= 0) & (rows + offset < len(left))]
+    left[rows + offset, rows] -= own[rows]
