@@ -178,11 +178,11 @@ class Trace:
         for query in range(len(changed)):
             row, values, seen = self._row(whole, head, query)
             changed[query, seen] = torch.from_numpy(np.ascontiguousarray(ways[kind](row, values)))
-        changed = changed.to(whole.alpha.dtype)  # what is said of them below is said of the weights that are given
+        given = changed.to(whole.alpha.dtype)
         return Alternative(
-            alpha=changed,
+            alpha=given,
             js=agreement.js_divergence(whole.alpha[0, head], changed),
-            change=_output_change(whole, head, changed),
+            change=_output_change(whole, head, given),  # of the weights as they are handed out, rounding included
         )
 
     def attention_interval(
