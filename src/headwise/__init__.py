@@ -14,30 +14,97 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headwise.comparisons.run import compare as compare
+    from headwise.engine.align import align as align
     from headwise.engine.opened import open_ as open  # noqa: A004 - hw.open(path), as in gzip.open
     from headwise.engine.run import run as run
+    from headwise.errors import HeadwiseError as HeadwiseError
+    from headwise.errors import InputError as InputError
+    from headwise.errors import ModelError as ModelError
+    from headwise.errors import PluginError as PluginError
+    from headwise.errors import ProofError as ProofError
+    from headwise.errors import TooLongError as TooLongError
+    from headwise.errors import UnknownNameError as UnknownNameError
     from headwise.explanations.explain import explain_text as explain
     from headwise.models.load import load as load
+    from headwise.models.load import trace as trace
     from headwise.models.model import Model as Model
+    from headwise.papers.reproduce import reproduce as reproduce
+    from headwise.quantities import ATTENTION as ATTENTION
+    from headwise.quantities import EXPLANATIONS as EXPLANATIONS
+    from headwise.quantities import MIXING as MIXING
+    from headwise.quantities import ORIGINS as ORIGINS
+    from headwise.quantities import PASSES as PASSES
+    from headwise.quantities import Quantity as Quantity
     from headwise.reports import report as report
     from headwise.results import Result as Result
+    from headwise.results import Results as Results
+    from headwise.studies import STUDIES as STUDIES
     from headwise.traces import Trace as Trace
     from headwise.viewer import view as view
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Model": ("headwise.models.model", "Model"),
-    "Trace": ("headwise.traces", "Trace"),
+    "align": ("headwise.engine.align", "align"),
+    "compare": ("headwise.comparisons.run", "compare"),
     "explain": ("headwise.explanations.explain", "explain_text"),
     "load": ("headwise.models.load", "load"),
-    "Result": ("headwise.results", "Result"),
     "open": ("headwise.engine.opened", "open_"),
+    "reproduce": ("headwise.papers.reproduce", "reproduce"),
     "report": ("headwise.reports", "report"),
     "run": ("headwise.engine.run", "run"),
+    "trace": ("headwise.models.load", "trace"),
     "view": ("headwise.viewer", "view"),
+    "Model": ("headwise.models.model", "Model"),
+    "Result": ("headwise.results", "Result"),
+    "Results": ("headwise.results", "Results"),
+    "Trace": ("headwise.traces", "Trace"),
+    "Quantity": ("headwise.quantities", "Quantity"),
+    "ATTENTION": ("headwise.quantities", "ATTENTION"),
+    "EXPLANATIONS": ("headwise.quantities", "EXPLANATIONS"),
+    "MIXING": ("headwise.quantities", "MIXING"),
+    "ORIGINS": ("headwise.quantities", "ORIGINS"),
+    "PASSES": ("headwise.quantities", "PASSES"),
+    "STUDIES": ("headwise.studies", "STUDIES"),
+    "HeadwiseError": ("headwise.errors", "HeadwiseError"),
+    "InputError": ("headwise.errors", "InputError"),
+    "ModelError": ("headwise.errors", "ModelError"),
+    "PluginError": ("headwise.errors", "PluginError"),
+    "ProofError": ("headwise.errors", "ProofError"),
+    "TooLongError": ("headwise.errors", "TooLongError"),
+    "UnknownNameError": ("headwise.errors", "UnknownNameError"),
 }
-__all__ = ["Model", "Result", "Trace", "explain", "load", "open", "report", "run", "view"]
+__all__ = [
+    "ATTENTION",
+    "EXPLANATIONS",
+    "MIXING",
+    "ORIGINS",
+    "PASSES",
+    "STUDIES",
+    "HeadwiseError",
+    "InputError",
+    "Model",
+    "ModelError",
+    "PluginError",
+    "ProofError",
+    "Quantity",
+    "Result",
+    "Results",
+    "TooLongError",
+    "Trace",
+    "UnknownNameError",
+    "align",
+    "compare",
+    "explain",
+    "load",
+    "open",
+    "report",
+    "reproduce",
+    "run",
+    "trace",
+    "view",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,7 +22,6 @@ from headwise.engine.run import run
 from headwise.errors import HeadwiseError, InputError
 from headwise.measures.wordmaps import Words, words
 from headwise.models.tiny import tiny_tokenizer
-from headwise.results import Result
 from headwise.studies.alignment import Alignment, choice, chosen_links, gradients
 from headwise.studies.alignment.embeddings import nearest
 from headwise.studies.alignment.extract import EXTRACTIONS, backwards, forwards, grown, only
@@ -270,7 +269,6 @@ def test_a_model_that_copies_aligns_on_the_diagonal(tmp_path: Path) -> None:
     options = {"gradients": ("gradient-norm", "smooth-gradient"), "samples": 2, "choose": 0.3}
     result = run("alignment", model, corpus=tmp_path / "copies.pairs", out=tmp_path / "out",
                  settings={"alignment": options})  # fmt: skip
-    assert isinstance(result, Result)
     best = result.table.filter(pl.col("best") & pl.col("head").is_null() & (pl.col("position") == "output"))
     found = dict(best.select("quantity", "aer").iter_rows())
     assert max(found["raw"], found["norm-sum"], found["alti"]) < 0.2, found
@@ -283,7 +281,6 @@ def test_a_model_that_copies_aligns_on_the_diagonal(tmp_path: Path) -> None:
     (tmp_path / "bare.pairs").write_bytes(write_pairs([Pair(pair.source, pair.target) for pair in pairs]))
     bare = run("alignment", model, corpus=tmp_path / "bare.pairs", out=tmp_path / "bare",
                settings={"alignment": {"heads": False}})  # fmt: skip
-    assert isinstance(bare, Result)
     assert choice(bare.state)["by"] == "agreement"
     assert score(chosen_links(bare.state, 24), [pair.links for pair in pairs if pair.links]).aer < 0.2
     assert bare.table["aer"].is_null().all()
@@ -424,7 +421,6 @@ def test_links_of_another_aligner_are_scored_on_the_same_pairs(tmp_path: Path) -
     settings = {"beside": (f"perfect={tmp_path / 'perfect.txt'}",), "choose_first": 2, "quantities": ("raw",)}
     result = run("alignment", exact("marian"), corpus=tmp_path / "x.pairs", out=tmp_path / "out",
                  settings={"alignment": settings})  # fmt: skip
-    assert isinstance(result, Result)
     row = result.table.filter(pl.col("quantity") == "perfect").row(0, named=True)
     assert (row["aer"], row["precision"], row["recall"], row["layer"]) == (0, 1, 1, None)
 

@@ -287,7 +287,6 @@ def test_run_and_open_again(bert, tmp_path: Path) -> None:
     settings = {"identity": {"folds": 4}}
     result = hw.run("identity", bert, corpus=corpus, out=tmp_path / "out", settings=settings, shard_documents=5)
     again = hw.open(tmp_path / "out")
-    assert isinstance(result, hw.Result)
     assert again.table.equals(result.table)  # type: ignore[union-attr]
     assert "fig2a" in result.figures
     size = sum(path.stat().st_size for path in (tmp_path / "out").rglob("*.safetensors"))

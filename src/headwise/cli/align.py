@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headwise.cli import options
-from headwise.errors import InputError
 
 if TYPE_CHECKING:
     from headwise.results import Result
@@ -47,7 +46,6 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="A setting of the study; see `headwise list studies`.", metavar="KEY=VALUE"),
 ]
-CORPUS, LINKS = "corpus.pairs", "links.txt"
 
 
 def align(
@@ -63,58 +61,28 @@ def align(
     pages: Pages = 0,
     set_: Set = None,
     truncate: options.Truncate = False,
+    device: options.Device = "cpu",
 ) -> None:
-    from headwise.text.alignments import read_pairs, write_pairs
+    from headwise.cli.settings import settings_of
+    from headwise.engine.align import align as align_words
+    from headwise.text.alignments import read_pairs
 
-    pairs, said = read_pairs(source, target, gold, encoding=encoding, base=base)
-    for note in said:
-        print(note, file=sys.stderr)
-    if beside and gold is None:
-        raise InputError("Other aligners' links are scored by gold ones, but there are none; pass --gold too.")
-    settings = _settings(set_ or [], beside or [], gradients=gradients, gold=gold is not None)
-    result = _run(model, write_pairs(pairs), out, settings, gradients=gradients, truncate=truncate)
-    _write_links(result, len(pairs))
+    result = align_words(
+        model, source, target, out=out, gold=gold, base=base, encoding=encoding, beside=beside or (),
+        gradients=gradients, settings=settings_of("alignment", None, set_ or [])["alignment"], truncate=truncate,
+        device=device, say=lambda note: print(note, file=sys.stderr),
+    )  # fmt: skip
+    pairs, _ = read_pairs(source, target, gold, encoding=encoding, base=base)
     _tell(result, len(pairs))
     if pages:
         _write_pages(model, pairs[:pages], out / "pages", truncate=truncate)
-
-
-def _settings(assignments: list[str], beside: list[str], *, gradients: bool, gold: bool) -> dict[str, Any]:
-    """What the study is told; single heads are left out where there is nothing to score them by."""
-    from headwise.cli.settings import settings_of
-    from headwise.studies.alignment.gradients import METHODS
-
-    chosen = settings_of("alignment", None, assignments)["alignment"]
-    return {"heads": gold, "beside": tuple(beside), **({"gradients": METHODS} if gradients else {}), **chosen}
-
-
-def _run(model: str, corpus: bytes, out: Path, settings: dict[str, Any], *, gradients: bool, truncate: bool) -> Result:
-    from headwise.engine.run import run
-    from headwise.models.load import load
-    from headwise.results import Result
-    from headwise.results.files import write_files
-    from headwise.studies.alignment import Alignment
-
-    loaded = load(model, task="translation" if gradients or settings.get("gradients") else None)
-    Alignment(**settings).check(loaded)  # before anything is written
-    write_files(out, {CORPUS: corpus})
-    result = run("alignment", loaded, corpus=out / CORPUS, out=out, settings={"alignment": settings}, truncate=truncate)
-    assert isinstance(result, Result)
-    return result
-
-
-def _write_links(result: Result, count: int) -> None:
-    from headwise.results.files import write_files
-    from headwise.studies.alignment import chosen_links
-    from headwise.text.alignments import write_links
-
-    write_files(result.folder, {LINKS: write_links(chosen_links(result.state, count))})
 
 
 def _tell(result: Result, count: int) -> None:
     """What was chosen, what it scores, what was skipped, where it is."""
     import polars as pl
 
+    from headwise.engine.align import LINKS
     from headwise.studies.alignment import choice
 
     best = choice(result.state)

@@ -48,18 +48,20 @@ def compare(
     resamples: Resamples = 2000,
     task: options.Task = None,
     dtype: Dtype = "float32",
+    device: options.Device = "cpu",
     kind: Kind = None,
     segments: Segments = None,
     truncate: Truncate = False,
     max_tokens: MaxTokens = None,
     seed: Seed = 0,
 ) -> None:
-    from headwise.compare.page import findings
-    from headwise.compare.run import compare as compare_sides
+    from headwise.comparisons.page import findings
+    from headwise.comparisons.run import compare as compare_sides
 
     result = compare_sides(
         a, b, out=out, corpus=corpus, corpus_b=corpus_b, study=study, match=match, texts=texts, resamples=resamples,
-        seed=seed, task=task, dtype=dtype, kind=kind, segments=segments, truncate=truncate, max_tokens=max_tokens,
+        seed=seed, task=task, dtype=dtype, device=device, kind=kind, segments=segments, truncate=truncate,
+        max_tokens=max_tokens,
     )  # fmt: skip
     first, second = result.manifest["names"]
     for line in findings(result.table, first, second, result.manifest["settings"]):

@@ -58,6 +58,7 @@ def inspect(
     query: Query = None,
     matters: Matters = False,
     truncate: options.Truncate = False,
+    device: options.Device = "cpu",
     figure: Figure = None,
     json_: Json = None,
     csv: Csv = None,
@@ -68,7 +69,7 @@ def inspect(
         options.check_target(target)
     from headwise.models.load import load, own_task
 
-    loaded = load(model, task=own_task(model) if matters and task is None else task)
+    loaded = load(model, task=own_task(model) if matters and task is None else task, device=device)
     trace = loaded.trace(options.read_text(text), pair, truncate=truncate)
     heads = trace.heads(quantity, stack=stack)
     table = _chosen(with_matters(heads, trace, stack) if matters else heads, layer, head)

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from headwise.errors import InputError
 
+T = TypeVar("T")
 Pair = Annotated[str | None, typer.Argument(help="A second text; the target for translation models.")]
 Model = Annotated[str, typer.Option(help="Hub id, folder, demo, demo-llm, demo-base, demo-nmt or tiny:NAME.")]
 Task = Annotated[
     str | None,
     typer.Option(help="Load a head too: masked-lm, causal-lm, classification, token-classification, translation."),
 ]
+Device = Annotated[str, typer.Option(help="Where the model runs: cpu, cuda, cuda:1 or mps.")]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut a text that is too long for the model.")]
+
+
+def renamed(new: T, old: T | None, *, was: str, now: str) -> T:
+    """The value of an option that has another name now: the old one still works, and says so in one line."""
+    if old is None:
+        return new
+    print(f"headwise: {was} is called {now} now; the old name works until the next release.", file=sys.stderr)
+    return old
 
 
 def read_text(text: str) -> str:

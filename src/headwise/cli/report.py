@@ -30,6 +30,7 @@ def report(
     out: Out = Path("out"),
     model: options.Model = "demo",
     task: options.Task = None,
+    device: options.Device = "cpu",
     corpus: run.Corpus = "sample",
     studies: Studies = None,
     budget: Budget = None,
@@ -54,7 +55,7 @@ def report(
 
     names = [name.strip() for name in studies.split(",")] if studies else None
     path = make(
-        model, corpus=corpus, out=out, studies=names, budget=budget, task=task, kind=kind,
+        model, corpus=corpus, out=out, studies=names, budget=budget, task=task, device=device, kind=kind,
         columns=run.columns_of(columns), segments=segments, label=None if label is None else run.column_of(label),
         first=first, settings=settings_of(",".join(names or STUDIES), None, set_ or []), truncate=truncate,
         max_tokens=max_tokens, engine=engine, address=address, workers=workers, threads=threads, seed=seed,

@@ -35,6 +35,7 @@ def reproduce(
     list_: List = False,
     model: options.Model = "demo",
     task: options.Task = None,
+    device: options.Device = "cpu",
     first: run.First = None,
     controls: Controls = 3,
     set_: run.Set = None,
@@ -57,7 +58,8 @@ def reproduce(
     if chosen and not studies and (set_ or model != "demo"):
         raise InputError(f"{paper} trains taggers of its own, so --model and --set do not apply; leave them out.")
     table = make(
-        paper, data=data, out=out, model=model, task=task, items=item or [], first=first, controls=controls,
+        paper, data=data, out=out, model=model, task=task, device=device, items=item or [],
+        first=first, controls=controls,
         settings=settings_of(",".join(studies), None, set_) if set_ else None, engine=engine, workers=workers,
         threads=threads, say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip

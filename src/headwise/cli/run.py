@@ -47,9 +47,10 @@ Columns = Annotated[str | None, typer.Option(help="Columns of the text and its p
 Label = Annotated[str | None, typer.Option(help="Column of a text's label, for studies that compare with it.")]
 First = Annotated[int | None, typer.Option(help="Read only so many documents from the start of the corpus.")]
 Segments = Annotated[int | None, typer.Option(help="Pair consecutive paragraphs into texts of up to this many tokens.")]
-Quantity = Annotated[
+Quantities = Annotated[
     str | None, typer.Option(help="Quantities to look at, with commas between, for studies that take them.")
 ]
+OldQuantity = Annotated[str | None, typer.Option("--quantity", hidden=True)]
 Set = Annotated[
     list[str] | None,
     typer.Option(
@@ -82,13 +83,15 @@ def run(
     model: options.Model = "demo",
     task: options.Task = None,
     dtype: Dtype = "float32",
+    device: options.Device = "cpu",
     corpus: Corpus = "sample",
     kind: Kind = None,
     columns: Columns = None,
     segments: Segments = None,
     label: Label = None,
     first: First = None,
-    quantity: Quantity = None,
+    quantities: Quantities = None,
+    quantity: OldQuantity = None,
     set_: Set = None,
     head_only: HeadOnly = False,
     truncate: Truncate = False,
@@ -104,14 +107,15 @@ def run(
     from headwise.cli.settings import settings_of
     from headwise.engine.run import run as run_studies
 
+    wanted = options.renamed(quantities, quantity, was="--quantity", now="--quantities")
     results = run_studies(
         studies, model, corpus=corpus, out=out, segments=segments, kind=kind, columns=columns_of(columns),
-        label=None if label is None else column_of(label), first=first, task=task, dtype=dtype,
-        settings=settings_of(studies, quantity, [*(set_ or []), *["head_only=true"] * head_only]),
+        label=None if label is None else column_of(label), first=first, task=task, dtype=dtype, device=device,
+        settings=settings_of(studies, wanted, [*(set_ or []), *["head_only=true"] * head_only]),
         engine=engine, address=address, workers=workers, threads=threads, shard_documents=shard,
         batch_tokens=batch_tokens, truncate=truncate, max_tokens=max_tokens, seed=seed,
     )  # fmt: skip
-    for result in results.values() if isinstance(results, dict) else [results]:
+    for result in results.values():
         _summary(result)
 
 

@@ -13,13 +13,18 @@ from headwise.errors import InputError
 
 HELP = """One offline HTML page of a text: every quantity, every head, and when not to believe a map.
 
-  headwise view "The trophy does not fit in the suitcase because it is too big." -o out.html
+  headwise view "The trophy does not fit in the suitcase because it is too big." --out out.html
   headwise view "Der Hund bellt." "The dog barks." --model my-marian --task translation --open
-  headwise view --from trace.safetensors -o out.html
+  headwise view --from trace.safetensors --out out.html
 """
 
 Text = Annotated[str | None, typer.Argument(help="The text; - reads it from standard input.")]
-Output = Annotated[Path, typer.Option("--output", "-o", help="The page to write.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="The page to write.")]
+Output = Annotated[Path | None, typer.Option("--output", hidden=True)]
+Quantities = Annotated[
+    str | None,
+    typer.Option(help="Only these, with commas between; see `headwise list quantities`.", show_default=False),
+]
 Open = Annotated[bool, typer.Option("--open", help="Open it in the browser.")]
 From = Annotated[Path | None, typer.Option("--from", help="A trace saved by trace.save or `inspect --save`.")]
 
@@ -27,14 +32,18 @@ From = Annotated[Path | None, typer.Option("--from", help="A trace saved by trac
 def view(
     text: Text = None,
     pair: options.Pair = None,
-    output: Output = Path("headwise.html"),
+    out: Out = Path("headwise.html"),
+    output: Output = None,
+    quantities: Quantities = None,
     open_: Open = False,
     from_: From = None,
     model: options.Model = "demo",
     task: options.Task = None,
     truncate: options.Truncate = False,
+    device: options.Device = "cpu",
 ) -> None:
-    options.check_target(output)
+    out = options.renamed(out, output, was="--output", now="--out")
+    options.check_target(out)
     if (text is None) == (from_ is None):
         raise InputError("A page shows either a text or a saved trace; pass one TEXT, or --from FILE, and not both.")
     if from_ is not None:
@@ -44,8 +53,20 @@ def view(
     else:
         from headwise.models.load import load
 
-        trace = load(model, task=task).trace(options.read_text(str(text)), pair, truncate=truncate)
-    path = trace.save_html(output)
+        trace = load(model, task=task, device=device).trace(options.read_text(str(text)), pair, truncate=truncate)
+    path = trace.save_html(out, **({} if quantities is None else {"quantities": names_of(quantities)}))
     print(f"wrote {path} ({path.stat().st_size / 2**20:.1f} MB); open it in any browser, it needs no network")
     if open_:
         webbrowser.open(path.resolve().as_uri())
+
+
+def names_of(quantities: str) -> list[str]:
+    """The quantities named, each known to be there."""
+    from headwise.registry import unknown
+    from headwise.viewer.of_trace import shown
+
+    there, names = [each.name for each in shown()], [name.strip() for name in quantities.split(",")]
+    for name in names:
+        if name not in there:
+            raise unknown("quantity", name, there)
+    return names

@@ -26,7 +26,7 @@ from headwise.engine.progress import Progress, teller, watched
 from headwise.errors import InputError
 from headwise.models.load import load, own_task
 from headwise.models.model import Model
-from headwise.results import Result, claim, open_result, provenance, read_shard, write_result, write_shard
+from headwise.results import Result, Results, claim, open_result, provenance, read_shard, write_result, write_shard
 from headwise.results.files import write_files
 from headwise.results.records import DamagedError, read_record
 from headwise.studies import STUDIES
@@ -49,6 +49,7 @@ def run(
     first: int | None = None,
     task: str | None = None,
     dtype: str = "float32",
+    device: str = "cpu",
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     engine: str = "local",
     address: str | None = None,
@@ -61,8 +62,8 @@ def run(
     seed: int = 0,
     parts: int = 0,
     progress: bool | None = None,
-) -> Result | dict[str, Result]:
-    """Run one study, or several in one pass, and write the results; returns them (one, or by name).
+) -> Results:
+    """Run one study, or several in one pass, and write the results; returns them by the names of the studies.
 
     `settings` are per study, e.g. {"surface": {"quantities": ("raw", "effective")}}. With `first`, only so many
     documents are read. `parts`: also write each table of all shards but one in so many, for intervals over texts.
@@ -74,7 +75,7 @@ def run(
         torch.set_num_threads(threads)
     if task is None and isinstance(model, str) and any(STUDIES[name].own_head for name in names):
         task = own_task(model)
-    loaded = load(model, task=task, dtype=dtype) if isinstance(model, str) else model
+    loaded = load(model, task=task, dtype=dtype, device=device) if isinstance(model, str) else model
     if not isinstance(corpus, CorpusSpec):
         corpus = open_corpus(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
     chosen = [STUDIES[name](**(settings or {}).get(name, {})) for name in names]
@@ -87,7 +88,7 @@ def run(
     folders = {name: Path(out) / name if len(names) > 1 else Path(out) for name in names}
     with claim(out):
         if (done := _finished(plan, folders)) is not None:
-            return _unwrapped(done)
+            return Results(done)
         work = _work_folder(Path(out) / WORK, plan)
         workforce = _workforce(engine, loaded, plan, address, workers, threads)
         total = _fold_all(loaded, plan, work, workforce, progress)
@@ -98,11 +99,7 @@ def run(
             for study in chosen
         }
         shutil.rmtree(work)
-    return _unwrapped(results)
-
-
-def _unwrapped(results: dict[str, Result]) -> Result | dict[str, Result]:
-    return next(iter(results.values())) if len(results) == 1 else results
+    return Results(results)
 
 
 def _finished(plan: Plan, folders: Mapping[str, Path]) -> dict[str, Result] | None:

@@ -18,6 +18,7 @@ from headwise.models.packaged import PACKAGED, SHIPPED, packaged_folder
 from headwise.models.proof import prove
 from headwise.models.tasks import auto_class
 from headwise.models.tiny import tiny_model
+from headwise.traces import Trace
 
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "source.spm",
                 "sentencepiece.bpe.model")  # fmt: skip
@@ -69,6 +70,20 @@ def own_task(name: str) -> str | None:
     except (OSError, ValueError):
         return None  # `load` says why
     return next((task for ending, task in ENDINGS.items() if str(saved[0]).endswith(ending)), None)
+
+
+def trace(
+    text: str,
+    pair: str | None = None,
+    *,
+    model: str | Path | Model = "demo",
+    task: str | None = None,
+    device: str = "cpu",
+    truncate: bool = False,
+) -> Trace:
+    """Everything about one text, or a pair of texts, in one call; `hw.load` first where there are many."""
+    loaded = model if isinstance(model, Model) else load(model, task=task, device=device)
+    return loaded.trace(text, pair, truncate=truncate)
 
 
 def _on_device(model: PreTrainedModel, device: str) -> PreTrainedModel:

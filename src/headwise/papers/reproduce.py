@@ -74,6 +74,7 @@ def reproduce(
     out: str | Path,
     model: str = "demo",
     task: str | None = None,
+    device: str = "cpu",
     items: Sequence[str] = (),
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     first: int | None = None,
@@ -98,7 +99,7 @@ def reproduce(
             found |= dict.fromkeys(jobs, f"not run: {lacking} is not there; it takes {jobs[0].get}")
             continue
         if needed not in loaded:
-            loaded[needed] = load(model, task=needed)
+            loaded[needed] = load(model, task=needed, device=device)
         folder = replace(asked, out=asked.out / f"{number}")
         found |= _found(jobs, loaded[needed], place, _controlled(jobs, chosen), folder)
     rows = [row for item in chosen for row in _rows(source, item, found[item.job] if item.job else None, asked.out)]
@@ -160,12 +161,11 @@ def _run(jobs: Sequence[Job], model: Model, place: Path, asked: Asked, **more: A
         place = asked.out / PAIRS
     corpus = open_corpus(place, first=asked.first, **jobs[0].corpus)
     shard = max(1, asked.first // PARTS) if asked.first else SHARD
-    results = run(
+    return run(
         [job.study for job in jobs], model, corpus=corpus, out=asked.out,
         settings={job.study: {**job.settings, **asked.settings.get(job.study, {})} for job in jobs},
         **{"shard_documents": min(shard, SHARD), **jobs[0].run, **asked.engine, **more},
     )  # fmt: skip
-    return {results.manifest["study"]: results} if isinstance(results, Result) else results
 
 
 def _trained(items: Sequence[Item], data: Path, asked: Asked) -> dict[Job | Training, Found | str]:

@@ -20,7 +20,6 @@ from headwise.models.load import load
 from headwise.models.model import Model
 from headwise.reports.page import Example, page
 from headwise.reports.plan import Agenda, agenda
-from headwise.results import Result
 from headwise.results.files import write_files
 from headwise.text.corpus import CorpusSpec, open_corpus
 from headwise.viewer.view import page_of
@@ -38,6 +37,7 @@ def report(
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     budget: float | None = None,
     task: str | None = None,
+    device: str = "cpu",
     kind: str | None = None,
     columns: Sequence[str | int] | None = None,
     segments: int | None = None,
@@ -54,7 +54,7 @@ def report(
     `budget` is in minutes and bounds how many texts are read. `engine` are further options of `hw.run`.
     """
     out = Path(out)
-    loaded = load(model, task=task) if isinstance(model, str) else model
+    loaded = load(model, task=task, device=device) if isinstance(model, str) else model
     if isinstance(corpus, CorpusSpec):
         spec = corpus
     else:
@@ -72,7 +72,6 @@ def report(
         list(todo.settings), loaded, corpus=spec, out=out / RESULTS, settings=todo.settings, truncate=truncate,
         max_tokens=max_tokens, **engine,
     )  # fmt: skip
-    results = {results.manifest["study"]: results} if isinstance(results, Result) else results
     say("drawing the page")
     html = page(results, todo, _examples(loaded, spec), command=command)
     write_files(out, {PAGE: html.encode("utf-8")})

@@ -82,6 +82,43 @@ class Result:
         return alt.Chart.from_dict(self.spec(name))
 
 
+class Results(dict[str, Result]):
+    """Results by the name of their study. Of a single one, `folder`, `manifest`, `table` … can be asked at once."""
+
+    @property
+    def only(self) -> Result:
+        """The one result, where there is one."""
+        if len(self) != 1:
+            raise InputError(f"There must be one result to ask, but there are {', '.join(self)}; name one: results[…].")
+        return next(iter(self.values()))
+
+    @property
+    def folder(self) -> Path:
+        return self.only.folder
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        return self.only.manifest
+
+    @property
+    def table(self) -> pl.DataFrame:
+        return self.only.table
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        return self.only.state
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        return self.only.figures
+
+    def spec(self, name: str) -> dict[str, Any]:
+        return self.only.spec(name)
+
+    def figure(self, name: str) -> alt.TopLevelMixin:
+        return self.only.figure(name)
+
+
 def write_result(
     folder: str | Path,
     manifest: Mapping[str, Any],

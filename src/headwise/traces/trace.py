@@ -215,9 +215,9 @@ class Trace:
 
         return save_trace(self, Path(path))
 
-    def save_html(self, path: str | Path) -> Path:
-        """Write the viewer's page for this text: one file that needs no network."""
-        return WAYS["save_html"](self, Path(path))
+    def save_html(self, path: str | Path, **choices: Any) -> Path:
+        """Write the viewer's page for this text, one file that needs no network; `choices` as of `hw.view`."""
+        return WAYS["save_html"](self, Path(path), **choices)
 
     def show(self) -> Any:
         """The viewer: in a notebook in place, elsewhere in the browser."""

@@ -62,12 +62,16 @@ def view(
     budget: int = BUDGET,
     **bertviz: Any,
 ) -> View:
-    """The viewer on attention tensors, with the arguments of bertviz's `head_view` and `model_view`.
+    """The viewer on a trace, or on attention tensors with the arguments of bertviz's `head_view` and `model_view`.
+
+    On a trace: `quantities`, `layers`, `heads` and `alternatives` say what the page holds.
 
     `attention` has one tensor (batch, heads, query, key) a layer. Also taken: `encoder_attention`, `decoder_attention`,
     `cross_attention`, `encoder_tokens`, `decoder_tokens`, `prettify_tokens`, `layer`, `heads`, `include_layers`,
     `include_heads`, and `model`, a name for the page.
     """
+    if isinstance(attention, TraceLike):
+        return view_of(attention, budget=budget, **bertviz)
     return View(page_of_tensors(attention, tokens, sentence_b_start, **bertviz), budget)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from headwise.compare.formulas import (
+from headwise.comparisons.formulas import (
     FEWEST,
     holm,
     kept,

@@ -14,8 +14,8 @@ import torch
 
 import headwise as hw
 from headwise.cli import main
-from headwise.compare.distances import between
-from headwise.compare.run import compare
+from headwise.comparisons.distances import between
+from headwise.comparisons.run import compare
 from headwise.errors import InputError
 from headwise.results import open_result
 from headwise.studies.profile import NUMBERS
@@ -48,7 +48,7 @@ def other(corpus: Path) -> Path:
 def _undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures take most of the time; they are drawn where a test is about them."""
     if "drawn" not in request.fixturenames:
-        monkeypatch.setattr("headwise.compare.run.figures_of", lambda *_: {})
+        monkeypatch.setattr("headwise.comparisons.run.figures_of", lambda *_: {})
 
 
 @pytest.fixture

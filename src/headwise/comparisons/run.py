@@ -18,9 +18,18 @@ import torch
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from headwise.compare.distances import between
-from headwise.compare.formulas import RESAMPLES, Difference, kept, matched, mean, paired, profile_distances, unpaired
-from headwise.compare.page import figures_of, page_of
+from headwise.comparisons.distances import between
+from headwise.comparisons.formulas import (
+    RESAMPLES,
+    Difference,
+    kept,
+    matched,
+    mean,
+    paired,
+    profile_distances,
+    unpaired,
+)
+from headwise.comparisons.page import figures_of, page_of
 from headwise.engine.run import run
 from headwise.errors import InputError
 from headwise.models.load import load
@@ -107,14 +116,12 @@ def _side(
 ) -> Side:
     if isinstance(source, str) and (Path(source) / MANIFEST).is_file():
         return Side(open_result(source))
-    loading = {key: options[key] for key in ("task", "dtype") if key in options}
+    loading = {key: options[key] for key in ("task", "dtype", "device") if key in options}
     model = load(source, **loading) if isinstance(source, str) else source
     reading = {key: options[key] for key in ("kind", "columns", "segments", "label") if key in options}
     opened = open_corpus(corpus, **reading)
     rest = {key: value for key, value in options.items() if key not in (*loading, *reading)}
-    result = run(study, model, corpus=opened, out=folder, seed=seed, **rest)
-    assert isinstance(result, Result)
-    return Side(result, model, opened)
+    return Side(run(study, model, corpus=opened, out=folder, seed=seed, **rest)[study], model, opened)
 
 
 def _check_sides(a: Side, b: Side) -> None:
