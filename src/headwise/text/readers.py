@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from headwise.errors import InputError
+from headwise.registry import Registry
 from headwise.text import alignments, conllu, coref, unparsed
 from headwise.text.streams import Stream
 
@@ -257,15 +258,23 @@ def first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0]
 
 
-READERS: dict[str, Callable[[Source, Stream, Counter[str]], Iterator[Text]]] = {
-    "blocks": read_blocks,
-    "lines": read_lines,
-    "wikitext": read_wikitext,
-    "jsonl": read_jsonl,
-    "parquet": read_parquet,
-    "tsv": read_tsv,
-    "conllu": read_conllu,
-    "conll": read_conll,
-    "gap": read_gap,
-    "pairs": read_pairs,
-}
+READERS: Registry[Callable[[Source, Stream, Counter[str]], Iterator[Text]]] = Registry(
+    "kind of corpus", plugins="headwise.readers"
+)
+"""(source, stream, skipped) → texts; those of other packages come by the entry point `headwise.readers`"""
+
+for _order, (_name, _reader) in enumerate(
+    {
+        "blocks": read_blocks,
+        "lines": read_lines,
+        "wikitext": read_wikitext,
+        "jsonl": read_jsonl,
+        "parquet": read_parquet,
+        "tsv": read_tsv,
+        "conllu": read_conllu,
+        "conll": read_conll,
+        "gap": read_gap,
+        "pairs": read_pairs,
+    }.items()
+):
+    READERS.add(_name, f"Read {_name}.", order=_order)(_reader)

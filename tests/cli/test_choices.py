@@ -1,0 +1,161 @@
+"""What `inspect`, the figure of a head and the viewer choose for a reader, by cases in which another choice shows."""
+
+# ruff: noqa: ARG002  (the stand-in has the arguments of a trace, used or not)
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from headwise.cli.inspect import _cell, _verdict, telling_head
+from headwise.errors import InputError
+from headwise.traces import NullSpace
+from headwise.viewer.figure import caption, panels, telling_query
+from headwise.viewer.of_trace import _open_heads
+from headwise.viewer.payload import Stack
+from viewer.samples import facts, quantity, side
+
+LAYERS, HEADS, TOKENS = 2, 3, 5
+
+
+def null_space(**changed: Any) -> NullSpace:
+    table = torch.zeros(LAYERS, HEADS)
+    whole = NullSpace(
+        n=TOKENS, d_head=4, tolerance=1e-6, rank=table.int() + 4, null_dim=table.int() + 1, simplex_dim=table.int() + 2,
+        pearson=table + 0.25, null_share=table + 0.4, identifiable=table.bool(), identifiable_rows=table,
+    )  # fmt: skip
+    return replace(whole, **changed)
+
+
+@dataclass
+class Stand:
+    """A trace of hand-made maps: layers 4 and 7, three heads."""
+
+    maps: dict[str, torch.Tensor]
+    facts: NullSpace
+    special: tuple[bool, ...] = (True, False, False, False, True)
+    proof_error: float = 3e-7
+
+    def of(self, stack: str | None = None) -> list[Any]:
+        return [SimpleNamespace(index=4), SimpleNamespace(index=7)]
+
+    def attention(self, name: str, *, stack: str | None = None) -> torch.Tensor:
+        return self.maps[name]
+
+    def nullspace(self, *, stack: str | None = None) -> NullSpace:
+        return self.facts
+
+    def queries(self, stack: str | None = None) -> Any:
+        return SimpleNamespace(special=self.special)
+
+
+def random_maps(seed: int = 0) -> torch.Tensor:
+    scores = torch.randn(LAYERS, HEADS, TOKENS, TOKENS, generator=torch.Generator().manual_seed(seed))
+    return scores.softmax(-1)
+
+
+def table(shares: list[float | None]) -> pl.DataFrame:
+    places = [(layer, head) for layer in (4, 7) for head in range(HEADS)]
+    return pl.DataFrame({"layer": [p[0] for p in places], "head": [p[1] for p in places], "null_share": shares})
+
+
+def stand(**maps: torch.Tensor) -> Any:
+    return Stand({"raw": random_maps(), "norm": random_maps(), **maps}, null_space())
+
+
+def test_a_figure_is_of_the_head_with_most_in_the_null_space() -> None:
+    assert telling_head(stand(), table([0.1, 0.2, 0.1, 0.3, 0.7, 0.6]), None) == (7, 1)
+    assert telling_head(stand(), table([0.9, 0.2, 0.1, 0.3, 0.7, 0.6]), None) == (4, 0)
+    assert telling_head(stand(), table([0, 0, 2e-6, 0, 0, 1.1e-6]), None) == (4, 2)
+
+
+def test_where_no_head_has_any_it_is_the_one_whose_norms_disagree_most() -> None:
+    raw = random_maps()
+    norm = raw.clone()
+    norm[1, 2] = -raw[1, 2]
+    norm[0, 1] = raw[0, 1].flip(-1)
+    assert telling_head(stand(raw=raw, norm=norm), table([1e-6] * 6), None) == (7, 2)
+    assert telling_head(stand(raw=raw, norm=norm), table([0.0] * 6).filter(pl.col("layer") == 4), None) == (4, 1)
+
+
+def test_heads_that_are_merged_have_no_figure() -> None:
+    merged = pl.DataFrame({"layer": [0], "head": pl.Series([None], dtype=pl.Int64), "null_share": [0.5]})
+    with pytest.raises(InputError, match="A figure shows one head, but mixing and origins have none"):
+        telling_head(stand(), merged, None)
+
+
+def test_the_verdict_counts_the_heads_and_tells_the_share() -> None:
+    share = torch.tensor([[0.1, 0.2, 0.3], [0.4, 0.5, 0.9]])
+    unique = torch.tensor([[True, False, True], [False, False, True]])
+    trace = Stand({}, null_space(identifiable=unique, null_share=share))
+    assert _verdict(trace, None) == (  # pyright: ignore[reportArgumentType]
+        "Careful: 5 tokens, head size 4. More tokens than a head has dimensions means that other weights give the same "
+        "output in 3 of 6 heads, and on average 40% of the squared weights change nothing. Read `--quantity effective` "
+        "or `norm` beside raw, and do not show raw weights as an explanation. Captured numbers reproduce the model to "
+        "3e-07 (relative)."
+    )
+    trace = Stand({}, null_space(identifiable=torch.ones(LAYERS, HEADS, dtype=torch.bool)))
+    assert _verdict(trace, None) == (  # pyright: ignore[reportArgumentType]
+        "5 tokens, head size 4: the weights of every head are the only ones with its output. Captured numbers "
+        "reproduce the model to 3e-07 (relative)."
+    )
+
+
+def test_cells_are_words_or_two_digits() -> None:
+    assert [_cell(value) for value in (True, False, 0.256, 3, "L4.H1")] == ["yes", "no", "0.26", "3", "L4.H1"]
+
+
+def test_the_caption_of_a_head_says_whether_its_weights_are_unique() -> None:
+    assert caption(null_space(), 1, 2) == [
+        "5 tokens, head size 4, rank 4. Distributions with the same output have 2 free directions: the weights are NOT "
+        "unique.",
+        "40% of the squared weights lie in the null space and change nothing; raw and effective correlate at 0.25.",
+    ]
+    unique = torch.zeros(LAYERS, HEADS, dtype=torch.bool)
+    unique[1, 2] = True
+    assert caption(null_space(identifiable=unique), 1, 2) == [
+        "5 tokens, head size 4, rank 4. No other distribution gives this output: the weights are unique,",
+        "effective equals raw, and the null map is empty. The norms may still tell another story.",
+    ]
+    assert "NOT unique" in caption(null_space(identifiable=unique), 2 - 1, 1)[0]
+
+
+def test_the_query_is_the_word_with_most_in_the_null_space() -> None:
+    null = torch.zeros(LAYERS, HEADS, TOKENS, TOKENS)
+    null[1, 2, 0] = 9  # a special token does not count
+    null[1, 2, 3] = -2  # whatever its sign
+    null[1, 2, 1] = 1
+    assert telling_query(stand(null=null), 1, 2, None) == 3
+    every = Stand({"null": null}, null_space(), special=(True,) * TOKENS)
+    assert telling_query(every, 1, 2, None) == 0  # pyright: ignore[reportArgumentType]
+
+
+def test_panels_share_the_scale_of_weights_and_norms_have_their_own() -> None:
+    maps = {name: random_maps(seed) for seed, name in enumerate(("raw", "effective", "null", "norm"))}
+    maps["null"][1, 0, 2, 3] = -4
+    maps["norm"][1, 0, 0, 0] = 30
+    found = panels(stand(**maps), 1, 0, False, None)
+    assert [(panel.name, panel.signed, panel.top) for panel in found] == [
+        ("raw", True, 4.0), ("effective", True, 4.0), ("null", True, 4.0), ("norm", False, 30.0),
+    ]  # fmt: skip
+    np.testing.assert_array_equal(found[2].matrix, maps["null"][1, 0].numpy())
+
+
+def test_other_weights_are_looked_for_where_there_is_most_to_move() -> None:
+    """After the head that the page opens with, of each layer the broadest whose weights are not unique."""
+    raw = np.zeros((2, 3, 7, 7), np.float32)
+    raw[..., 0] = 1.0
+    raw[0, 2] = 1 / 7  # broad
+    raw[0, 1, :, :2] = 0.5
+    raw[1, 1] = 1 / 7  # broad, but unique
+    raw[1, 0, :, :3] = 1 / 3
+    tokens, known = side(), facts()
+    known = replace(known, identifiable=np.array([[False, False, False], [False, True, False]]))
+    stack = Stack("self", tokens, tokens, (quantity("raw", "attention", raw),), known)
+    assert _open_heads(known, stack)[-2:] == [(0, 2), (1, 0)]
