@@ -17,7 +17,7 @@ from headwise.cli import app, options
 from headwise.errors import InputError
 from headwise.results import Result, Results
 
-VERBS = ("load", "trace", "run", "report", "view", "compare", "reproduce", "align", "open")
+VERBS = ("load", "trace", "run", "report", "view", "compare", "reproduce", "align", "open", "explain")
 IN_BOTH = ("run", "report", "compare", "reproduce", "align")
 OF_THE_SHELL = {  # options that only a shell needs, or that a function takes as another's argument
     *("help", "open", "list", "pages", "head_only", "quantities", "quantity", "set", "item", "shard"),
