@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 
 from headwise.cli.inspect import _cell, _verdict, telling_head
 from headwise.errors import InputError
-from headwise.traces import NullSpace
+from headwise.traces import NullSpace, Trace
 from headwise.viewer.figure import caption, panels, telling_query
 from headwise.viewer.of_trace import _open_heads
 from headwise.viewer.payload import Stack
@@ -33,19 +33,22 @@ def null_space(**changed: Any) -> NullSpace:
     return replace(whole, **changed)
 
 
-@dataclass
-class Stand:
+class Stand(Trace):
     """A trace of hand-made maps: layers 4 and 7, three heads."""
 
-    maps: dict[str, torch.Tensor]
-    facts: NullSpace
-    special: tuple[bool, ...] = (True, False, False, False, True)
-    proof_error: float = 3e-7
+    def __init__(
+        self,
+        maps: dict[str, torch.Tensor],
+        facts: NullSpace,
+        special: tuple[bool, ...] = (True, False, False, False, True),
+    ):
+        for name, value in (("maps", maps), ("facts", facts), ("special", special), ("proof_error", 3e-7)):
+            object.__setattr__(self, name, value)
 
     def of(self, stack: str | None = None) -> list[Any]:
         return [SimpleNamespace(index=4), SimpleNamespace(index=7)]
 
-    def attention(self, name: str, *, stack: str | None = None) -> torch.Tensor:
+    def attention(self, name: str = "raw", *, stack: str | None = None) -> torch.Tensor:
         return self.maps[name]
 
     def nullspace(self, *, stack: str | None = None) -> NullSpace:
@@ -72,7 +75,7 @@ def stand(**maps: torch.Tensor) -> Any:
 def test_a_figure_is_of_the_head_with_most_in_the_null_space() -> None:
     assert telling_head(stand(), table([0.1, 0.2, 0.1, 0.3, 0.7, 0.6]), None) == (7, 1)
     assert telling_head(stand(), table([0.9, 0.2, 0.1, 0.3, 0.7, 0.6]), None) == (4, 0)
-    assert telling_head(stand(), table([0, 0, 2e-6, 0, 0, 1.1e-6]), None) == (4, 2)
+    assert telling_head(stand(), table([0.0, 0.0, 2e-6, 0.0, 0.0, 1.1e-6]), None) == (4, 2)
 
 
 def test_where_no_head_has_any_it_is_the_one_whose_norms_disagree_most() -> None:

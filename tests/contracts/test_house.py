@@ -15,6 +15,8 @@ NAMES = {*(quantity.name for quantity in every()), ALTERNATIVE.name}
 
 BY_STRING = {  # who may import a module of headwise by a string, and why
     "__init__.py": "names of the public surface are imported at their first use",
+    "models/model.py": "model.explain, which stands above; to be registered as the ways to show a trace are",
+    "explanations/explanation.py": "its page and figure, which stand above; to be registered likewise",
     "registry.py": "a registry imports the package that fills it",
 }
 LISTS = {  # where two or more quantities stand side by side by name, and why
