@@ -66,7 +66,7 @@ def main(data: Path, count: int, threads: int, epochs: int) -> None:
         parses = list(islice(sentences(file), count))
     documents = [Document(number, parse.text, notes=parse) for number, parse in enumerate(parses)]
     study = Probe(quantities=("raw",), vectors="model", random=False, structural_epochs=0)
-    state: State = {}
+    state = State()
     features_time = seconds(lambda: state.update(folded(model, [study], documents)))
     by_number = {key: dict(zip(p.numbers, p.tensors, strict=True)) for key, p in state.items() if isinstance(p, Pieces)}
     bank = Treebank.of(by_number["words"], count - 1)

@@ -34,7 +34,7 @@ def exact(family: str) -> hw.Model:
 def folded(model: hw.Model, study: Study, *, batch_tokens: int = 2048, order: Sequence[int] = range(5)) -> State:
     documents = [Document(index, *TEXTS[index]) for index in order]
     plan = Plan({}, {}, open_corpus("sample"), batch_tokens=batch_tokens)
-    state: State = {}
+    state = State()
     for part in (documents[:2], documents[2:]):  # two shards
         state = plus(state, fold(model, [study], Shard(0, tuple(part)), plan).states[study.name])
     return unpacked(packed(plus(state, study.of_model(model))))
@@ -48,7 +48,7 @@ def in_blocks(model: hw.Model, study: Study, rows: int) -> State:
     reading, states = Reading(batch, torch.arange(len(TEXTS)), model.causal), []
     with torch.inference_mode():
         model.run(batch, lambda layer: states.append(study.observe(layer, reading)), rows=rows)
-    total: State = {}
+    total = State()
     for state in states:
         total = plus(total, state)
     return plus(total, study.of_model(model))

@@ -19,7 +19,7 @@ from headwise.plots.theme import themed
 from headwise.stats import Sums
 from headwise.studies import STUDIES
 from headwise.studies.answers import BELIEVE, Answer, Vote
-from headwise.studies.study import Study, at, by_layer, head_rows
+from headwise.studies.study import Study, at, head_rows
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def registered() -> Iterator[type[Study]]:
             return {at("sharp", layer): Sums(total, rows.sum().expand_as(total).clone())}
 
         def table(self, state, setting):  # noqa: ARG002
-            sums = {"sharp": [found.mean for found in by_layer(state, "sharp", "self")]}
+            sums = {"sharp": [found.mean for found in state.by_layer(Sums, "sharp", "self")]}
             return head_rows(sums, stack="self")
 
         def figures(self, state, setting):

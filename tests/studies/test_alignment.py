@@ -50,7 +50,7 @@ STUDY = Alignment(extractions=("argmax", "mutual"), choose_first=2, resamples=40
 def folded(model: hw.Model, study: Alignment, *, batch_tokens: int = 2048, order: Sequence[int] = range(5)) -> State:
     plan = Plan({}, {}, open_corpus("sample"), batch_tokens=batch_tokens)
     documents = [Document(at, PAIRS[at].source, PAIRS[at].target, notes=PAIRS[at]) for at in order]
-    state: State = {}
+    state = State()
     for part in (documents[:2], documents[2:]):
         state = plus(state, fold(model, [study], Shard(0, tuple(part)), plan).states["alignment"])
     return unpacked(packed(state))

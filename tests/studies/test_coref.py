@@ -27,7 +27,7 @@ STUDY = Coref(choose_first=1, resamples=40)
 
 def read(model: hw.Model, study: Coref, *, cuts: tuple[int, ...] = (160, 20), batch_tokens: int = 2048) -> State:
     """The tale twice, as two documents in two shards, cut to so many tokens."""
-    state: State = {}
+    state = State()
     for number, cut in enumerate(cuts):
         plan = Plan({}, {}, open_corpus("sample"), truncate=True, max_tokens=cut, batch_tokens=batch_tokens)
         shard = Shard(number, (Document(number, told().text, notes=told()),))
@@ -122,7 +122,7 @@ def test_blocks_of_rows_change_nothing(family: str) -> None:
         found: list[State] = []
         with torch.inference_mode():
             model.run(batch, lambda layer, r=reading, f=found: f.append(STUDY.observe(layer, r)), rows=rows)
-        total: State = {}
+        total = State()
         for state in found:
             total = plus(total, state)
         states[rows] = total

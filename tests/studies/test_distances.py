@@ -71,7 +71,7 @@ def test_blocks_of_rows_make_the_whole(family: str) -> None:
     states: list[State] = []
     for layers in (capture.layers, capture.blocks):
         reading = Reading(capture.batch, torch.arange(3), capture.model.causal)
-        state: State = {}
+        state = State()
         for layer in layers:
             state = plus(state, AllDistances().observe(layer, reading))
         states.append(state)

@@ -38,7 +38,7 @@ def gathered(study: Identity, model: hw.Model, *, texts=TEXTS, tokens: int = 204
     """What the engine adds up, in shards of `cut` documents."""
     plan = Plan({}, {}, open_corpus("sample"), batch_tokens=tokens)
     documents = [Document(i, text, notes=notes[i] if notes else None) for i, text in enumerate(texts)]
-    state: State = {}
+    state = State()
     for start in range(0, len(documents), cut):
         state = plus(
             state, fold(model, [study], Shard(0, tuple(documents[start : start + cut])), plan).states["identity"]
@@ -51,7 +51,7 @@ def setting(model: hw.Model) -> Setting:
 
 
 def table_of(study: Identity, model: hw.Model, **options) -> pl.DataFrame:
-    state = study.conclude(gathered(study, model, **options), model, lambda _: None)
+    state = State(study.conclude(gathered(study, model, **options), model, lambda _: None))
     return study.table(state, setting(model))
 
 
@@ -115,7 +115,7 @@ def test_only_the_layers_asked_for_are_kept_and_none_in_the_result(bert) -> None
     assert isinstance(hidden, Pieces)
     assert hidden.tensors[0].shape[1:] == (2, 24)
     assert hidden.tensors[0].dtype == torch.float16
-    concluded = study.conclude(state, bert, lambda _: None)
+    concluded = State(study.conclude(state, bert, lambda _: None))
     assert not any(isinstance(statistic, Pieces) for statistic in concluded.values())
     assert set(study.table(concluded, setting(bert))["layer"]) == {2}
 
@@ -156,7 +156,7 @@ def test_repeated_words_without_positions_count_as_a_share(load) -> None:
 )
 def test_figures_are_those_of_the_paper(bert, settings, names) -> None:
     study = Identity(folds=3, **settings)
-    state = study.conclude(gathered(study, bert), bert, lambda _: None)
+    state = State(study.conclude(gathered(study, bert), bert, lambda _: None))
     charts = study.figures(state, setting(bert))
     assert names <= set(charts)
     for chart in charts.values():
@@ -171,7 +171,7 @@ def test_parts_of_speech_come_from_the_corpus(bert) -> None:
     assert isinstance(tags, Pieces)
     names = {TAGS[int(number)] for number in tags.tensors[0]}
     assert names == {"special", "DET", "NOUN", "VERB", "PUNCT"}
-    table = study.table(study.conclude(state, bert, lambda _: None), setting(bert))
+    table = study.table(State(study.conclude(state, bert, lambda _: None)), setting(bert))
     assert set(table.filter(pl.col("what") == "tag")["group"]) == names
 
 
@@ -182,7 +182,7 @@ def test_own_contributions_are_asked_for_the_first_documents(bert) -> None:
     assert isinstance(own, Pieces)
     assert own.numbers == (0, 1, 2)
     assert own.tensors[0].shape == (len(bert.encode(TEXTS[0])), 3)
-    table = study.table(study.conclude(state, bert, lambda _: None), setting(bert))
+    table = study.table(State(study.conclude(state, bert, lambda _: None)), setting(bert))
     tokens = table.filter((pl.col("group") == "tokens") & (pl.col("layer") == 0))["value"]
     assert 0 < tokens.max() <= sum(len(bert.encode(text)) for text in TEXTS[:3])
 
@@ -247,7 +247,7 @@ def test_too_few_sentences_are_refused(bert) -> None:
 
 def cut_to_one(state: State, documents: int) -> State:
     """The state as if the first documents had a single token, as a tokenizer without special tokens gives."""
-    cut: State = {}
+    cut = State()
     for name, pieces in state.items():
         assert isinstance(pieces, Pieces)
         tensors = [t[:1] if at < documents else t for at, t in enumerate(pieces.tensors)]
@@ -258,7 +258,7 @@ def cut_to_one(state: State, documents: int) -> State:
 def test_sentences_of_one_token_are_left_out_or_refused(bert) -> None:
     study = Identity(folds=3, maps=("none",))
     state = gathered(study, bert)
-    concluded = study.conclude(cut_to_one(state, 2), bert, lambda _: None)
+    concluded = State(study.conclude(cut_to_one(state, 2), bert, lambda _: None))
     assert concluded["sizes"].total.tolist()[1:] == [len(TEXTS) - 2, 2]  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="longer texts"):
         study.conclude(cut_to_one(state, len(TEXTS)), bert, lambda _: None)

@@ -13,9 +13,10 @@ from headwise.engine.gradients import graded_layers
 from headwise.engine.plan import Plan
 from headwise.errors import ModelError
 from headwise.models.capture import ROWS, Call, watching
+from headwise.stats import Sums
 from headwise.studies import STUDIES
 from headwise.studies.importance import Importance, hidden, lesson, losses
-from headwise.studies.study import Setting, by_layer
+from headwise.studies.study import Setting
 from headwise.studies.surface import Surface
 from headwise.text.corpus import Document, Shard, open_corpus
 from headwise.text.tokens import encode
@@ -45,7 +46,7 @@ def folded(model: hw.Model, studies: list, *, tokens: int = 2048, texts=TEXTS, f
 
 def means(result: Folded) -> np.ndarray:
     """[layer head kind]"""
-    return torch.stack([s.mean for s in by_layer(result.states["importance"], "importance", "self")]).numpy()
+    return torch.stack([s.mean for s in result.states["importance"].by_layer(Sums, "importance", "self")]).numpy()
 
 
 @every_model
@@ -54,7 +55,9 @@ def test_equal_to_its_twin(double, family: str) -> None:
     got = folded(model, [Importance()])
     expected, loss = twin.importance(model, TEXTS, seed=5)
     np.testing.assert_allclose(means(got), expected, rtol=nearness(model), atol=1e-15)
-    assert float(by_layer(got.states["importance"], "loss", "self")[0].mean) == pytest.approx(loss, rel=nearness(model))
+    assert float(got.states["importance"].by_layer(Sums, "loss", "self")[0].mean) == pytest.approx(
+        loss, rel=nearness(model)
+    )
 
 
 @every_model

@@ -21,7 +21,7 @@ from headwise.studies import STUDIES
 from headwise.studies.mixing.facts import GROUPS, facts
 from headwise.studies.mixing.figures import mixing_figures
 from headwise.studies.mixing.table import mixing_table
-from headwise.studies.study import packed, plus, unpacked
+from headwise.studies.study import State, packed, plus, unpacked
 from headwise.types import Encoding
 from references.precision import nearness
 from references.studies_folding import TEXTS, assert_drawable, assert_same, exact, folded, setting
@@ -65,7 +65,7 @@ FEW = [random_text(seed, length, causal=False) for seed, length in enumerate((2,
 
 
 def state_of(text: Text, *, causal: bool):
-    return facts(torch.from_numpy(text.maps), encoding(list(text.special)), text.tags, causal=causal)
+    return State(facts(torch.from_numpy(text.maps), encoding(list(text.special)), text.tags, causal=causal))
 
 
 @cache

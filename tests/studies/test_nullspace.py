@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 import torch
 
+from headwise.stats import Moments
 from headwise.studies.nullspace import NullSpace, agreement
-from headwise.studies.study import State, by_layer
+from headwise.studies.study import State
 from headwise.text.categories import CATEGORIES
 from references.precision import nearness
 from references.studies_folding import (
@@ -162,7 +163,7 @@ def test_agreement_by_hand() -> None:
 
 def test_lengths_beyond_the_last_bucket_share_it() -> None:
     few = NullSpace(bucket=4, buckets=3)
-    for moments in by_layer(folded(exact("bert"), few), "length", "self"):
+    for moments in folded(exact("bert"), few).by_layer(Moments, "length", "self"):
         assert moments.count.shape == (4, 3)
         assert moments.count.sum() == 4 * len(TEXTS)
         assert moments.high.nan_to_num(0).max() > 12

@@ -159,7 +159,7 @@ def test_from_a_file_to_a_table(tmp_path: Path, load: Callable[..., hw.Model]) -
 def test_figures_can_be_drawn(load: Callable[..., hw.Model]) -> None:
     model = load("tiny:bert")
     lines: list[str] = []
-    state = STUDY.conclude(state_of("bert"), model, lines.append)
+    state = State(STUDY.conclude(state_of("bert"), model, lines.append))
     assert all(isinstance(value, Sums) for value in state.values())  # no features are kept
     assert any("seed 1, epoch 2" in line for line in lines)
     assert_drawable(STUDY.figures(state, setting(model)), ["table3", "weights", "structural"])

@@ -13,7 +13,7 @@ from references.studies_folding import TEXTS, assert_drawable, exact, folded, in
 
 
 def concluded(model, study: Profile, state: State) -> State:
-    return study.conclude(state, model, lambda _: None)
+    return State(study.conclude(state, model, lambda _: None))
 
 
 def naive(model, text: str, pair: str, quantity: str, stack: str) -> np.ndarray:

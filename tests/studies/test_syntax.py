@@ -35,7 +35,7 @@ def reading(model: hw.Model, study: Syntax, *, batch_tokens: int = 2048, order: 
     sentences = parsed()
     plan = Plan({}, {}, open_corpus("sample"), batch_tokens=batch_tokens)
     documents = [Document(number, sentences[number].text, notes=sentences[number]) for number in order]
-    state: State = {}
+    state = State()
     for part in (documents[:1], documents[1:]):
         state = plus(state, fold(model, [study], Shard(0, tuple(part)), plan).states["syntax"])
     return unpacked(packed(state))
@@ -308,5 +308,5 @@ def test_a_division_that_leaves_nothing_to_score_is_refused(first: int) -> None:
 
 
 def test_an_encoder_decoder_is_refused() -> None:
-    with pytest.raises(InputError, match="one sentence at a time"):
+    with pytest.raises(InputError, match="takes an encoder or a decoder"):
         Syntax().check(exact("bart"))

@@ -15,7 +15,7 @@ from headwise.engine.plan import Plan
 from headwise.errors import InputError, TooLongError
 from headwise.models.model import Model
 from headwise.studies.importance import lesson
-from headwise.studies.study import Reading, State, Study, packed, plus, unpacked
+from headwise.studies.study import Reading, State, Stats, Study, packed, plus, unpacked
 from headwise.text.corpus import Document, Shard
 from headwise.types import Encoding, Layer
 
@@ -61,7 +61,7 @@ class Folded:
                 "both with the same settings."
             )
         names = dict.fromkeys([*self.states, *other.states])
-        states = {name: plus(self.states.get(name, {}), other.states.get(name, {})) for name in names}
+        states = {name: plus(self.states.get(name, State()), other.states.get(name, State())) for name in names}
         return Folded(states, Counter(self.counts) + Counter(other.counts), next(iter(plans), None))
 
 
@@ -80,7 +80,7 @@ def fold(
     """Read, batch by length, run, observe; `before` is what `known` found."""
     counts: Counter[str] = Counter()
     items = list(readable(model, shard.documents, plan, counts))
-    states: dict[str, State] = {study.name: {} for study in studies}
+    states: dict[str, State] = {study.name: State() for study in studies}
     for batch in batches(items, plan.batch_tokens):
         _observe(model, studies, batch, states, plan, before or {})
     counts["documents"] += len(items)
@@ -131,7 +131,7 @@ def _observe(
     batch = model.batch([item.text for item in items], targets)
     reading = Reading(batch, documents, model.causal, notes, before)
 
-    def add(study: Study, state: State) -> None:
+    def add(study: Study, state: Stats) -> None:
         states[study.name] = plus(states[study.name], state)
 
     waiting = [study for study in studies if study.has("observe") or study.has("observe_hidden")]
@@ -152,7 +152,7 @@ def _observe(
             add(study, study.ask(model, reading))
 
 
-def _one_pass(model: Model, studies: Sequence[Study], reading: Reading, add: Callable[[Study, State], None]) -> None:
+def _one_pass(model: Model, studies: Sequence[Study], reading: Reading, add: Callable[[Study, Stats], None]) -> None:
     layers = [study for study in studies if study.has("observe")]
     hidden = [study for study in studies if study.has("observe_hidden")]
 

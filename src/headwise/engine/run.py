@@ -30,7 +30,7 @@ from headwise.results import Result, Results, claim, open_result, provenance, re
 from headwise.results.files import write_files
 from headwise.results.records import DamagedError, read_record
 from headwise.studies import STUDIES
-from headwise.studies.study import Setting, Study, packed, plus
+from headwise.studies.study import Setting, State, Study, packed, plus
 from headwise.text.corpus import CorpusSpec, Shard, open_corpus
 
 WORK = ".run"
@@ -228,7 +228,7 @@ def _write(
     report: Callable[[str], None],
 ) -> Result:  # fmt: skip
     of_model = study.of_model(model)
-    state = study.conclude(plus(total.states[study.name], of_model), model, report)
+    state = State(study.conclude(plus(total.states[study.name], of_model), model, report))
     setting = setting_of(facts)
     figures = {name: chart.to_dict() for name, chart in study.figures(state, setting).items()}
     manifest = {"study": study.name, "settings": json.loads(json.dumps(study.settings(), default=list)), **facts}

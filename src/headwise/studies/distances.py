@@ -33,7 +33,7 @@ from headwise.plots.theme import CATEGORIES, themed
 from headwise.stats import Sums
 from headwise.studies import STUDIES
 from headwise.studies.answers import DOING, NOISE, Answer
-from headwise.studies.study import Reading, Setting, State, Study, at, by_layer
+from headwise.studies.study import Reading, Setting, State, Stats, Study, at
 from headwise.studies.surface import Surface
 from headwise.studies.tables import counted, first_stack, heads, percent
 from headwise.types import Layer
@@ -83,7 +83,7 @@ class AllDistances(Study):
         if self.clusters is not None and self.clusters < 1:
             raise InputError(f"There must be at least one cluster, but clusters={self.clusters} was asked for.")
 
-    def observe(self, layer: Layer, reading: Reading) -> State:
+    def observe(self, layer: Layer, reading: Reading) -> Stats:
         pairs = _comparable(layer)
         rows = smoothed(ATTENTION[self.quantity](layer), pairs)
         earlier = reading.memo.setdefault(f"distances {self.quantity} {layer.stack} {layer.first_row}", [])
@@ -196,7 +196,7 @@ def _comparable(layer: Layer) -> Bool[Tensor, "batch query key"]:
 
 def matrix(state: State, stack: str) -> Sums:
     """Distances between all heads of a stack, layer by layer: the observed half and its mirror image."""
-    layers = by_layer(state, "js", stack)
+    layers = state.by_layer(Sums, "js", stack)
     size = layers[-1].total.shape[1]
     total, weight = torch.zeros(2, size, size, dtype=torch.float64)
     for index, sums in enumerate(layers):
@@ -209,9 +209,9 @@ def matrix(state: State, stack: str) -> Sums:
 
 def heads_of(state: State, stack: str, setting: Setting) -> pl.DataFrame:
     """The surface of every head of a stack, with the entropy of uniform attention beside its own."""
-    surface = {key.removeprefix(SURFACE): value for key, value in state.items() if key.startswith(SURFACE)}
+    surface = State(state.after(Sums, SURFACE))
     table = _surface().table(surface, setting).filter(pl.col("stack") == stack)
-    uniform = torch.cat([sums.mean for sums in by_layer(state, "uniform", stack)])
+    uniform = torch.cat([sums.mean for sums in state.by_layer(Sums, "uniform", stack)])
     return table.with_columns(pl.Series("uniform", uniform.numpy()[table["layer"].to_numpy()]))
 
 

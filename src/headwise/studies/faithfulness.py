@@ -39,7 +39,7 @@ from headwise.stats import Moments
 from headwise.studies import STUDIES
 from headwise.studies.answers import BELIEVE, Answer, Vote
 from headwise.studies.needs import Cost, Means, Needs
-from headwise.studies.study import Reading, Setting, State, Study
+from headwise.studies.study import Reading, Setting, State, Stats, Study
 from headwise.studies.tables import counted
 
 CONTROL, TRUTH, ATTENTION = "random", "leave-one-out", "raw-attention"
@@ -97,7 +97,7 @@ class Faithfulness(Study):
         head_of(model)
         Removal.of(model, self.removal)
 
-    def ask(self, model: Model, reading: Reading) -> State:
+    def ask(self, model: Model, reading: Reading) -> Stats:
         """Explanations of all methods, then one round of passes over all that they want removed."""
         first = reading.first(self.texts, model)
         if first is None:
@@ -117,7 +117,7 @@ class Faithfulness(Study):
             name: torch.where(_defined(found[name], counted), drops(whole[0], part.unflatten(0, (2, -1))), torch.nan)
             for name, part in zip(asked, parts, strict=True)
         }
-        state: State = {"probability": _moments(torch.where(counted, whole.exp(), torch.nan))}
+        state: Stats = {"probability": _moments(torch.where(counted, whole.exp(), torch.nan))}
         for name in self.methods:
             ranks = [rank(found[name].scores, found[TRUTH].scores, may) for rank in (kendall, spearman)]
             state[f"drop@{name}"] = _moments(fallen[name])
@@ -153,15 +153,15 @@ class Faithfulness(Study):
         return pl.DataFrame([self._row(state, name) for name in self.methods])
 
     def _row(self, state: State, name: str) -> dict[str, Any]:
-        row: dict[str, Any] = {"method": name, "texts": int(_of(state, "aopc", name).count[0])}
+        row: dict[str, Any] = {"method": name, "texts": int(state.moments(f"aopc@{name}").count[0])}
         for key, columns in COLUMNS.items():
-            mean, half = interval(_of(state, key, name))
+            mean, half = interval(state.moments(f"{key}@{name}"))
             for at, column in enumerate(columns):
                 row |= {column: mean[at], f"{column}_low": mean[at] - half[at], f"{column}_high": mean[at] + half[at]}
-        for side, means in zip(SIDES, _of(state, "drop", name).mean.tolist(), strict=True):
+        for side, means in zip(SIDES, state.moments(f"drop@{name}").mean.tolist(), strict=True):
             row |= {f"{side}@{percent(q)}": mean for q, mean in zip(self.fractions, means, strict=True)}
         if f"error@{name}" in state:
-            row |= {"completeness_error": float(_of(state, "error", name).mean[0])}
+            row |= {"completeness_error": float(state.moments(f"error@{name}").mean[0])}
         return row
 
     @classmethod
@@ -189,7 +189,7 @@ class Faithfulness(Study):
         """aopc: means with intervals; curves: the probability against the share of tokens removed or kept."""
         table = self.table(state, setting)
         order = table.sort("comprehensiveness", descending=True, nulls_last=True)["method"].to_list()
-        seen = _probability(state)
+        seen = state.moments("probability")
         texts = f"{int(seen.count[0])} texts, mean probability of the prediction {float(seen.mean[0]):.2f}"
         return {
             "aopc": self._bars(table, order, short(setting.model), texts),
@@ -229,7 +229,7 @@ class Faithfulness(Study):
                 "what": side,
                 "name": name,
                 "percent": 100 * fraction,
-                "value": float(_of(state, "drop", name).mean[at, column]),
+                "value": float(state.moments(f"drop@{name}").mean[at, column]),
             }
             for at, side in enumerate(SIDES)
             for name in order
@@ -281,15 +281,3 @@ def _defined(explanation: Explanation, counted: Tensor) -> Tensor:
 
 def _moments(x: Float[Tensor, "... batch"]) -> Moments:
     return Moments.of(x.double().cpu(), torch.ones(x.shape[-1], dtype=torch.float64))
-
-
-def _of(state: State, key: str, name: str) -> Moments:
-    found = state[f"{key}@{name}"]
-    assert isinstance(found, Moments)
-    return found
-
-
-def _probability(state: State) -> Moments:
-    found = state["probability"]
-    assert isinstance(found, Moments)
-    return found

@@ -36,7 +36,7 @@ from headwise.stats.reservoir import hashed
 from headwise.studies import STUDIES
 from headwise.studies.answers import NOISE, Answer
 from headwise.studies.needs import Needs
-from headwise.studies.study import Reading, Setting, State, Study, at, by_layer, head_rows, masked_pairs
+from headwise.studies.study import Reading, Setting, State, Stats, Study, at, head_rows, masked_pairs
 from headwise.studies.tables import counted
 from headwise.text.categories import CATEGORIES
 from headwise.types import Encoding, Layer
@@ -68,7 +68,7 @@ class Importance(Study):
     def check(self, model: Model) -> None:
         objective(model)
 
-    def observe(self, layer: Layer, reading: Reading) -> State:
+    def observe(self, layer: Layer, reading: Reading) -> Stats:
         """`layer.memo` holds gradient [batch head query key] and loss [batch], NaN for texts that have none."""
         loss = layer.memo["loss"].double()
         kinds = reading.key_categories(layer)[..., None] == torch.arange(len(CATEGORIES))
@@ -78,7 +78,7 @@ class Importance(Study):
         counted = ((count > 0) & ~loss.isnan()[:, None]).double()
         mean = found / count.clamp(min=1)[:, None]
         total = torch.einsum("bhc,bc->hc", mean, counted)
-        state: State = {at("importance", layer): Sums(total, counted.sum(0).expand_as(total).clone())}
+        state: Stats = {at("importance", layer): Sums(total, counted.sum(0).expand_as(total).clone())}
         if layer.index == 0:
             state[at("loss", layer)] = Sums.of(loss[None], (~loss.isnan())[None])
         return state
@@ -87,7 +87,7 @@ class Importance(Study):
         """One row a head."""
         tables = []
         for stack in setting.stacks:
-            layers = by_layer(state, "importance", stack)
+            layers = state.by_layer(Sums, "importance", stack)
             columns = {f"to_{kind}": [sums.mean[:, at] for sums in layers] for at, kind in enumerate(CATEGORIES)}
             tables.append(head_rows(columns, stack=stack))
         return pl.concat(tables)
@@ -107,7 +107,7 @@ class Importance(Study):
         table = self.table(state, setting)
         there = {column: label for column, label in LABELS.items() if table[column].is_not_nan().any()}
         chart = scatter.by_layer(table, there, UNIT)
-        loss = float(by_layer(state, "loss", next(iter(setting.stacks)))[0].mean)
+        loss = float(state.by_layer(Sums, "loss", next(iter(setting.stacks)))[0].mean)
         return {
             "fig3": themed(
                 chart,

@@ -37,7 +37,7 @@ from headwise.stats import Groups, Moments, Reservoir, Sums, merge, ravel
 from headwise.studies import STUDIES
 from headwise.studies.answers import BELIEVE, NOISE, Answer, Vote, graded
 from headwise.studies.received import ROWS, key_kinds, over_blocks, received, row_weights, to_categories
-from headwise.studies.study import Reading, Setting, State, Study, at, by_layer, each_stack, masked_pairs
+from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack, masked_pairs
 from headwise.studies.tables import counted, first_stack, percent
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
@@ -73,15 +73,15 @@ class NullSpace(Study):
     points: int = 3000
     seed: int = 0
 
-    def observe(self, layer: Layer, reading: Reading) -> State:
+    def observe(self, layer: Layer, reading: Reading) -> Stats:
         kinds, rows = key_kinds(layer, reading), row_weights(layer, reading)
-        state: State = {
+        state: Stats = {
             at(f"{quantity}/to", layer): to_categories(received(layer, reading, quantity), kinds, rows)
             for quantity in QUANTITIES
         }
         return {**state, **self._ranks(layer), **self._agreement(layer, reading)}
 
-    def _ranks(self, layer: Layer) -> State:
+    def _ranks(self, layer: Layer) -> Stats:
         """rank(T) and uniqueness of every real row, by the keys it sees."""
         ranks, seen = row_ranks(layer), keys_seen(layer)[:, None]
         unique, real = identifiable(layer), layer.query_mask[:, None].double()
@@ -97,7 +97,7 @@ class NullSpace(Study):
             at("unique", layer): Sums.of(unique, real, over=over),
         }
 
-    def _agreement(self, layer: Layer, reading: Reading) -> State:
+    def _agreement(self, layer: Layer, reading: Reading) -> Stats:
         """Pearson's r and the null share of every text and head, once all its rows have been seen."""
         whole, reached = squared_norms(layer)
         rows = torch.tensor([len(text) for text in reading.queries(layer)])[:, None]
@@ -214,19 +214,21 @@ Fact = tuple[str, str, int | None, int | None, str | None, str | None, float | N
 
 def _facts(state: State, stack: str) -> Iterator[Fact]:
     yield from _by_length(state, stack)
-    for layer, numbers in enumerate(zip(*(by_layer(state, name, stack) for name in ("pearson", "share")), strict=True)):
+    for layer, numbers in enumerate(
+        zip(*(state.by_layer(Moments, name, stack) for name in ("pearson", "share")), strict=True)
+    ):
         for (paper, what), moments in zip((("fig1a", "pearson"), ("mass", "null_share")), numbers, strict=True):
             pooled = pooled_lengths(moments)
             yield from _per_head(paper, stack, layer, None, {what: pooled.mean, f"{what}_sd": pooled.sd})
-    for layer, sums in enumerate(by_layer(state, "unique", stack)):
+    for layer, sums in enumerate(state.by_layer(Sums, "unique", stack)):
         share = Sums(sums.total.sum(-1), sums.weight.sum(-1)).mean
         yield from _per_head("rank", stack, layer, None, {"identifiable_rows": share})
     for layer, (keys, ranks) in enumerate(
-        zip(*(by_layer(state, name, stack) for name in ("keys", "rank")), strict=True)
+        zip(*(state.by_layer(Moments, name, stack) for name in ("keys", "rank")), strict=True)
     ):
         free = pooled_lengths(keys).mean - pooled_lengths(ranks).mean
         yield from _per_head("rank", stack, layer, None, {"null_dim": free})
-    maps = {quantity: by_layer(state, f"{quantity}/to", stack) for quantity in QUANTITIES}
+    maps = {quantity: state.by_layer(Sums, f"{quantity}/to", stack) for quantity in QUANTITIES}
     for layer, (raw, effective) in enumerate(zip(*maps.values(), strict=True)):
         means = {"raw": raw.mean, "effective": effective.mean}
         means["null"] = means["raw"] - means["effective"]
@@ -248,10 +250,10 @@ def _per_head(
 
 def _by_length(state: State, stack: str) -> Iterator[Fact]:
     """Per layer and bucket, over all heads: rank, null dimension, unique rows, Pearson's r and the null share."""
-    names = ("keys", "rank", "unique", "length", "pearson", "share")
-    for layer, (keys, ranks, unique, length, pearson, share) in enumerate(
-        zip(*(by_layer(state, name, stack) for name in names), strict=True)
-    ):
+    names = ("keys", "rank", "length", "pearson", "share")
+    layers = zip(*(state.by_layer(Moments, name, stack) for name in names), strict=True)
+    uniques = state.by_layer(Sums, "unique", stack)
+    for layer, ((keys, ranks, length, pearson, share), unique) in enumerate(zip(layers, uniques, strict=True)):
         seen, found = pooled_heads(keys), pooled_heads(ranks)
         numbers = {"rank": found.mean, "rank_min": found.low, "null_dim": seen.mean - found.mean,
                    "identifiable_rows": Sums(unique.total.sum(0), unique.weight.sum(0)).mean}  # fmt: skip
@@ -364,10 +366,10 @@ def _rank(table: pl.DataFrame, where: str, size: int) -> Any:
 
 
 def _fig1a(state: State, stack: str, where: str, size: int) -> Any:
-    kept: Reservoir = state[f"points@{stack}"]  # type: ignore[assignment]
+    kept = state.of(Reservoir, f"points@{stack}")
     points = pl.DataFrame(kept.rows.numpy(), schema=["length", "pearson", "layer", "head"])
-    merged: Moments = merge([pooled_heads(moments) for moments in by_layer(state, "pearson", stack)])
-    lengths: Moments = merge([pooled_heads(moments) for moments in by_layer(state, "length", stack)])
+    merged: Moments = merge([pooled_heads(moments) for moments in state.by_layer(Moments, "pearson", stack)])
+    lengths: Moments = merge([pooled_heads(moments) for moments in state.by_layer(Moments, "length", stack)])
     spread = pl.DataFrame(
         {"length": lengths.mean.tolist(), "value": merged.mean.tolist(), "low": (merged.mean - merged.sd).tolist(),
          "high": (merged.mean + merged.sd).clamp(max=1).tolist()}

@@ -27,7 +27,8 @@ from headwise.plots.grid import head_grid
 from headwise.plots.theme import themed
 from headwise.stats import Pieces
 from headwise.studies import STUDIES
-from headwise.studies.study import Reading, Setting, State, Study, at, by_layer, each_stack, head_rows
+from headwise.studies.state import Key
+from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack, head_rows
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
 
@@ -54,19 +55,18 @@ class Profile(Study):
     def __post_init__(self):
         ATTENTION.entry(self.quantity)  # refuses what there is not
 
-    def observe(self, layer: Layer, reading: Reading) -> State:
+    def observe(self, layer: Layer, reading: Reading) -> Stats:
         """The part that these rows have in each document's means; blocks of rows are kept apart until the end."""
         parts = _means(layer, reading, self.quantity)
         pieces = {int(number): part[None] for number, part in zip(reading.documents, parts, strict=True)}
         return {at(f"rows {layer.first_row}", layer): Pieces.of(pieces)}
 
-    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> State:  # noqa: ARG002
+    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> Stats:  # noqa: ARG002
         """The blocks of a document added up."""
         total: dict[str, dict[int, Tensor]] = {}
-        for key, pieces in state.items():
-            assert isinstance(pieces, Pieces)
-            documents = total.setdefault("profile@" + key.partition("@")[2], {})
-            for number, part in zip(pieces.numbers, pieces.tensors, strict=True):
+        for key in state:
+            documents = total.setdefault(str(Key.read(key)._replace(name="profile")), {})
+            for number, part in state.documents(key).items():
                 documents[number] = documents[number] + part if number in documents else part.clone()
         return {key: Pieces.of(documents) for key, documents in total.items()}
 
@@ -120,7 +120,7 @@ def _near(layer: Layer, quantity: str, offset: int) -> Float64[Tensor, "batch he
 
 def values_of(state: State, stack: str) -> tuple[tuple[int, ...], list[Float[ndarray, "document head number"]]]:
     """The documents' numbers, and layer by layer what each head does in each of them."""
-    layers: list[Pieces] = by_layer(state, "profile", stack)
+    layers = state.by_layer(Pieces, "profile", stack)
     return layers[0].numbers, [torch.cat(pieces.tensors).numpy() for pieces in layers]
 
 

@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headwise.stats import Pieces, Sums
+from headwise.stats import Sums
 from headwise.studies.hits import best_cell, from_bytes
-from headwise.studies.study import State, by_layer
+from headwise.studies.study import State
 from headwise.studies.tables import first_stack
 
 ENOUGH, NAMED = 50, 4  # examples of a label for it to be spoken of; labels that are
@@ -34,9 +34,7 @@ def scored_rows(
     `what` names the column of the labels. `best` is true at the predictor with the largest `chosen_accuracy` of its
     label, over all ways if they `compete`, else one a way; nowhere where the choosing part has no example.
     """
-    pieces = state[f"labels@{stack}"]
-    assert isinstance(pieces, Pieces)
-    labels = from_bytes(pieces.tensors[0])
+    labels = from_bytes(state.pieces(f"labels@{stack}").tensors[0])
     parts = {part: _of(state, part, quantity, stack, baseline=names is not None) for part in ("chosen", "scored")}
     ends = {end: _mean(_of(state, end, quantity, stack, baseline=names is not None)) for end in ("low", "high")}
     cells = {
@@ -92,8 +90,8 @@ def _best(chosen: Float[Tensor, "layer label way head"], compete: bool) -> Bool[
 
 
 def _of(state: State, part: str, quantity: str, stack: str, *, baseline: bool) -> list[Sums]:
-    found = [state[f"{part} {quantity}@{stack}"]] if baseline else by_layer(state, f"{part} {quantity}", stack)
-    return [sums for sums in found if isinstance(sums, Sums)]
+    name = f"{part} {quantity}"
+    return [state.sums(f"{name}@{stack}")] if baseline else state.by_layer(Sums, name, stack)
 
 
 def _mean(layers: Sequence[Sums]) -> Float[Tensor, "layer label way head"]:

@@ -18,7 +18,6 @@ it needs of model and corpus, what it costs and its settings in a report, captio
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -29,16 +28,14 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from headwise import stats
 from headwise.errors import InputError
 from headwise.models.model import Model
-from headwise.stats import Statistic
 from headwise.studies.answers import Answer
 from headwise.studies.needs import Cost, Means, Needs
+from headwise.studies.state import State, Stats, at, packed, plus, unpacked
 from headwise.text.categories import categories
 from headwise.types import Batch, Encoding, Layer
 
-State = dict[str, Statistic]  # keys as made by `at`: "entropy@self.3"
 Hidden = Mapping[str, Float[Tensor, "layer batch token d_model"]]  # by stack
 
 
@@ -134,15 +131,15 @@ class Study(ABC):
     )
     gradient: ClassVar[bool] = False  # True: `observe` also gets ∂loss/∂α, as layer.memo["gradient"]
 
-    def observe(self, layer: Layer, reading: Reading) -> State:  # noqa: ARG002
+    def observe(self, layer: Layer, reading: Reading) -> Stats:  # noqa: ARG002
         """The statistics of one layer (or a block of its rows) of one batch."""
         return {}
 
-    def observe_hidden(self, hidden: Hidden, reading: Reading) -> State:  # noqa: ARG002
+    def observe_hidden(self, hidden: Hidden, reading: Reading) -> Stats:  # noqa: ARG002
         """The statistics of a batch's hidden tokens, x and e^1 … e^L of every stack; rows of padding mean nothing."""
         return {}
 
-    def ask(self, model: Model, reading: Reading) -> State:  # noqa: ARG002
+    def ask(self, model: Model, reading: Reading) -> Stats:  # noqa: ARG002
         """The statistics of a batch for which the model is run again, in the study's own way."""
         return {}
 
@@ -150,7 +147,7 @@ class Study(ABC):
         """What must be known of the corpus beforehand, from its first texts, each alone: `reading.known[self.name]`."""
         return None
 
-    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> State:  # noqa: ARG002
+    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> Stats:  # noqa: ARG002
         """What the sum over the whole corpus comes to: this is what is stored, tabulated and drawn.
 
         `report` shows a line about how far the work is.
@@ -171,7 +168,7 @@ class Study(ABC):
         """What the table comes to, in plain words."""
         return ()
 
-    def of_model(self, model: Model) -> State:  # noqa: ARG002 - most studies need only what was observed
+    def of_model(self, model: Model) -> Stats:  # noqa: ARG002 - most studies need only what was observed
         """What the weights alone tell, added once to the sum of all shards."""
         return {}
 
@@ -206,43 +203,6 @@ class Study(ABC):
         return getattr(type(self), hook) is not getattr(Study, hook)
 
 
-def at(name: str, layer: Layer) -> str:
-    """The key of a layer's statistic: entropy@self.3."""
-    return f"{name}@{layer.stack}.{layer.index}"
-
-
-def plus(left: State, right: State) -> State:
-    """Two states added, key by key; the order of the keys is that of their first coming."""
-    total = dict(left)
-    for key, statistic in right.items():
-        total[key] = total[key] + statistic if key in total else statistic  # type: ignore[operator]
-    return total
-
-
-def by_layer(state: State, name: str, stack: str) -> list[Any]:
-    """The statistics called `name` of a stack's layers, in order."""
-    found = {int(key.rpartition(".")[2]): value for key, value in state.items() if key.startswith(f"{name}@{stack}.")}
-    return [found[index] for index in sorted(found)]
-
-
-def packed(state: State) -> dict[str, Tensor]:
-    """One flat dict of tensors in which every statistic names its class: `Moments:entropy@self.3/count`."""
-    return stats.pack({f"{type(value).__name__}:{key}": value for key, value in state.items()})
-
-
-def unpacked(tensors: Mapping[str, Tensor]) -> State:
-    """The state that `packed` made."""
-    groups: dict[str, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        name, _, part = key.rpartition("/")
-        groups.setdefault(name, {})[part] = tensor
-    state = {}
-    for name, parts in groups.items():
-        kind, key = re.split(":", name, maxsplit=1)
-        state[key] = getattr(stats, kind).from_state(parts)
-    return state
-
-
 def head_rows(columns: Mapping[str, Iterable[Float[Tensor, " head"]]], **same: Any) -> pl.DataFrame:
     """A table with one row a layer and head from columns given layer by layer."""
     layers = {name: [column.tolist() for column in values] for name, values in columns.items()}
@@ -275,3 +235,9 @@ def each_stack(setting: Setting, draw: Callable[[str, str], Mapping[str, Any]]) 
 def masked_pairs(layer: Layer) -> Bool[Tensor, "batch query key"]:
     """Pairs that count: a real query and a key it sees."""
     return layer.visible & layer.query_mask[:, :, None]
+
+
+__all__ = [
+    "Hidden", "Reading", "Setting", "State", "Stats", "Study", "asked_of", "at", "each_stack", "head_rows",
+    "masked_pairs", "packed", "plus", "unpacked",
+]  # fmt: skip

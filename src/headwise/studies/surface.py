@@ -22,7 +22,7 @@ from headwise.plots.theme import themed
 from headwise.stats import Sums
 from headwise.studies import STUDIES
 from headwise.studies.answers import DOING, NOISE, Answer
-from headwise.studies.study import Reading, Setting, State, Study, at, by_layer, each_stack, head_rows
+from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack, head_rows
 from headwise.studies.tables import counted, first_stack, heads, percent
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
@@ -50,13 +50,13 @@ class Surface(Study):
     }
     quantities: tuple[str, ...] = ("raw", "effective", "norm")
 
-    def observe(self, layer: Layer, reading: Reading) -> State:
+    def observe(self, layer: Layer, reading: Reading) -> Stats:
         """Per quantity one grid of means: every number of a row over every set of rows, in one product."""
         rows = _row_sets(layer, reading)
         keys = _one_hot(reading.key_categories(layer), layer.alpha.dtype)
         entropy = row_entropy(layer)
         uniform = layer.visible.sum(-1).clamp(min=1).to(entropy).log()[:, None].expand_as(entropy)
-        state: State = {}
+        state: Stats = {}
         for quantity in self.quantities:
             near = [_neighbour(layer, quantity, offset) for offset in OFFSETS.values()]
             values = torch.cat([key_sums(layer, quantity, keys), torch.stack([*near, entropy, uniform], -1)], -1)
@@ -101,7 +101,7 @@ class Surface(Study):
         if stack != "cross":
             charts["rel-pos"] = _neighbour_figure(table, where)
         if "raw" in self.quantities:
-            uniform = [_of(sums, "uniform", "all").mean() for sums in by_layer(state, self.quantities[0], stack)]
+            uniform = [_of(sums, "uniform", "all").mean() for sums in state.by_layer(Sums, self.quantities[0], stack)]
             charts["fig4"] = _fig4(table, where, float(torch.stack(uniform).mean()))
         return charts
 
@@ -142,7 +142,7 @@ def _columns(state: State, quantity: str, stack: str) -> dict[str, list[Tensor]]
     wanted |= {name: (name, name) for name in OFFSETS} if stack != "cross" else {}
     if quantity == "raw":
         wanted |= {"entropy": ("entropy", "all"), "entropy_from_first": ("entropy", "first")}
-    layers = by_layer(state, quantity, stack)
+    layers = state.by_layer(Sums, quantity, stack)
     return {name: [_of(sums, *place) for sums in layers] for name, place in wanted.items()}
 
 

@@ -48,7 +48,7 @@ from headwise.studies.adversary.facts import facts
 from headwise.studies.adversary.figures import drawn
 from headwise.studies.answers import Answer
 from headwise.studies.needs import Cost, Means, Needs
-from headwise.studies.study import Reading, Setting, State, Study, at
+from headwise.studies.study import Reading, Setting, State, Stats, Study, at
 from headwise.types import Batch, Layer
 
 PASSES = 250  # of one text, about, beside one for every token
@@ -101,7 +101,7 @@ class Adversary(Study):
         check_predicts(model)
         Removal.of(model, self.removal)
 
-    def observe(self, layer: Layer, reading: Reading) -> State:
+    def observe(self, layer: Layer, reading: Reading) -> Stats:
         """The exact form, for some rows of every text."""
         found = [exact_rows(layer, text, row) for text, row in self._chosen(layer, reading)]
         if not found:
@@ -127,12 +127,12 @@ class Adversary(Study):
                     chosen.append((text, row - layer.first_row))
         return chosen
 
-    def ask(self, model: Model, reading: Reading) -> State:
+    def ask(self, model: Model, reading: Reading) -> Stats:
         """Per-instance adversaries, and the ranks of attention against those of importance."""
         first = reading.first(self.texts, model)
         return {} if first is None else {**self._rivals(model, first), **self._importance(model, first)}
 
-    def _rivals(self, model: Model, reading: Reading) -> State:
+    def _rivals(self, model: Model, reading: Reading) -> Stats:
         batch = reading.batch
         alpha, visible = own_attention(model, batch)
         shape = alpha.shape[1:3]
@@ -151,7 +151,7 @@ class Adversary(Study):
         flipped = ((other.argmax(-1) != said.argmax(-1)) & places).any(-1)
         return _rival_state(found, flipped, batch, shape, model.stacks[0])
 
-    def _importance(self, model: Model, reading: Reading) -> State:
+    def _importance(self, model: Model, reading: Reading) -> Stats:
         batch = reading.batch
         may = removable(batch)
         if tags_tokens(model):
@@ -221,11 +221,11 @@ def exact_rows(layer: Layer, text: int, row: int) -> tuple[Float[Tensor, " head"
     return torch.tensor(js, dtype=torch.float64), torch.tensor(change, dtype=torch.float64)
 
 
-def _rival_state(found: Rivals, flipped: Tensor, batch: Batch, shape: tuple[int, ...], stack: str) -> State:
+def _rival_state(found: Rivals, flipped: Tensor, batch: Batch, shape: tuple[int, ...], stack: str) -> Stats:
     """Means over a text's rows, by layer and head, and over all of them; the largest change of its predictions."""
     by_head = (found.js.sum(-1) / batch.mask.sum(-1)[:, None]).unflatten(1, shape)
     whole = torch.stack([by_head.mean((1, 2)), found.tvd.max(-1).values, flipped.to(by_head)])
-    state: State = {"rival": _over_texts(whole)}
+    state: Stats = {"rival": _over_texts(whole)}
     for layer in range(shape[0]):
         state[f"rival@{stack}.{layer}"] = _over_texts(by_head[:, layer].T)
     return state

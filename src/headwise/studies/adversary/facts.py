@@ -8,7 +8,7 @@ import polars as pl
 
 from headwise.stats import Moments
 from headwise.studies.faithfulness import interval
-from headwise.studies.study import Setting, State, by_layer
+from headwise.studies.study import Setting, State
 
 SCHEMA = {"form": pl.String, "stack": pl.String, "layer": pl.Int64, "head": pl.Int64, "name": pl.String,
           "what": pl.String, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "count": pl.Int64}  # fmt: skip
@@ -23,19 +23,18 @@ def facts(state: State, setting: Setting) -> pl.DataFrame:
 
 
 def _whole(state: State) -> Iterator[Fact]:
-    if isinstance(rival := state.get("rival"), Moments):
-        for what, row in zip(WHOLE, _rows(rival), strict=True):
+    if "rival" in state:
+        for what, row in zip(WHOLE, _rows(state.moments("rival")), strict=True):
             yield ("per-instance", None, None, None, None, what, *row)
-    for key, tau in state.items():
-        if key.startswith("tau/") and isinstance(tau, Moments):
-            yield ("importance", None, None, None, None, key.removeprefix("tau/"), *_rows(tau)[0])
+    for name, tau in state.after(Moments, "tau/"):
+        yield ("importance", None, None, None, None, name, *_rows(tau)[0])
 
 
 def _heads(state: State, stack: str) -> Iterator[Fact]:
     names = {"rival": ("per-instance", "js"), "exact": ("exact", "js"), "change": ("exact", "output_change"),
              "free": ("exact", "rows_with_another")}  # fmt: skip
     for key, (form, what) in names.items():
-        for layer, moments in enumerate(by_layer(state, key, stack)):
+        for layer, moments in enumerate(state.by_layer(Moments, key, stack)):
             for head, row in enumerate(_rows(moments)):
                 yield (form, stack, layer, head, f"L{layer}.H{head}", what, *row)
 

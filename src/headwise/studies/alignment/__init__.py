@@ -54,7 +54,7 @@ from headwise.studies.alignment.sides import POSITIONS, Sides, sides
 from headwise.studies.answers import DOING, Answer
 from headwise.studies.hits import check_division, from_bytes, to_bytes
 from headwise.studies.needs import Needs
-from headwise.studies.study import Reading, Setting, State, Study
+from headwise.studies.study import Reading, Setting, State, Stats, Study
 from headwise.text.alignments import Pair, read_links
 from headwise.types import Layer
 
@@ -136,13 +136,13 @@ class Alignment(Study):
 
     # --- one layer of one batch ---
 
-    def observe(self, layer: Layer, reading: Reading) -> State:
+    def observe(self, layer: Layer, reading: Reading) -> Stats:
         """Links as bits, a column a map; words, gold links and examples come with the first layer."""
         if layer.stack != "cross":
             return {}
         pairs = self._sides(reading, layer.alpha.dtype)
         documents = reading.documents.tolist()
-        state: State = {}
+        state: Stats = {}
         for position in self.positions:
             scores, union = self._scores(layer, pairs, position), self._union(layer, pairs, position)
             if scores is None:
@@ -195,8 +195,8 @@ class Alignment(Study):
         found: Mapping[str, Bool[Tensor, "batch many row word"]],
         pairs: Sides,
         documents: Sequence[int],
-    ) -> State:
-        state: State = {}
+    ) -> Stats:
+        state: Stats = {}
         for extraction, links in found.items():
             bits = {
                 number: to_bits(own[:, : pair.lengths[1], : pair.lengths[0]])
@@ -208,7 +208,7 @@ class Alignment(Study):
     def _soft(
         self, source: Source, scores: Float[Tensor, "batch many row column"], heads: int, pairs: Sides,
         documents: Sequence[int],
-    ) -> State:  # fmt: skip
+    ) -> Stats:  # fmt: skip
         """Of the maps of all heads together: the agreement of both sides, and the scores of the examples."""
         together = [at for at, column in enumerate(self._columns(heads)) if column.head is None]
         if not together:
@@ -216,7 +216,7 @@ class Alignment(Study):
         scores, sizes = scores[:, together], (pairs.rows(source.position), pairs.source_words)
         one, other = forwards(scores, *sizes), backwards(scores, *sizes)
         both, either = ((links.sum((0, 2, 3)).double()) for links in (one & other, one | other))
-        state: State = {f"agreement {source.position}@cross.{source.layer}": Sums(both, either)}
+        state: Stats = {f"agreement {source.position}@cross.{source.layer}": Sums(both, either)}
         maps = {
             number: own[:, : pair.lengths[1], : pair.lengths[0]].flatten(1).mT.float().clamp(min=0)
             for number, pair, own in zip(documents, pairs.pairs, scores, strict=True)
@@ -229,7 +229,7 @@ class Alignment(Study):
 
     # --- passes of its own ---
 
-    def ask(self, model: Model, reading: Reading) -> State:
+    def ask(self, model: Model, reading: Reading) -> Stats:
         """Links from gradients, at the output position, which is the one that a gradient is of."""
         if not self.gradients:
             return {}
@@ -243,10 +243,10 @@ class Alignment(Study):
 
     # --- the whole corpus ---
 
-    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> State:
+    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> Stats:
         """Bits into scores, and the links of the best layer."""
-        lengths, gold = _lengths(state), _pieces(state, "gold@cross.0")
-        result = {key: value for key, value in state.items() if not key.startswith("links ")}
+        lengths, gold = _lengths(state), state.pieces("gold@cross.0") if "gold@cross.0" in state else None
+        result = State({key: value for key, value in state.items() if not key.startswith("links ")})
         sources = list(self._sources(model.layers("cross")))
         division = None
         if gold is not None:
@@ -255,9 +255,7 @@ class Alignment(Study):
             )
             for source in sources:
                 report(f"alignment: scoring {source.key('links')}")
-                links = _pieces(state, source.key("links"))
-                assert links is not None
-                result |= _scored(source.key, links, gold, lengths, division)
+                result |= _scored(source.key, state.pieces(source.key("links")), gold, lengths, division)
             for name, links in self._others(lengths):
                 result |= _scored(_beside(name), links, gold, lengths, division)
         elif self.beside:
@@ -278,7 +276,7 @@ class Alignment(Study):
             if self.gradients:
                 yield Source(extraction, "output", "gradient", 0)
 
-    def _chosen(self, state: State, result: State, model: Model, lengths: Mapping[int, Lengths]) -> State:
+    def _chosen(self, state: State, result: State, model: Model, lengths: Mapping[int, Lengths]) -> Stats:
         """The links of the best layer of all heads together, by AER on the choosing part or else by agreement."""
         table = self._rows(result, model.layers("cross"), model.heads("cross"))
         whole_layers = table.filter(pl.col("head").is_null() & pl.col("layer").is_not_null())
@@ -286,11 +284,8 @@ class Alignment(Study):
         best = whole_layers.sort(order[0], descending=order[1], maintain_order=True).row(0, named=True)
         source = Source(best["extraction"], best["position"], "cross", best["layer"])
         column = self._columns(model.heads("cross")).index(Column(best["quantity"], None))
-        bits = _pieces(state, source.key("links"))
-        assert bits is not None
-        links = {
-            number: linked(own, column, lengths[number]) for number, own in zip(bits.numbers, bits.tensors, strict=True)
-        }
+        bits = state.documents(source.key("links"))
+        links = {number: linked(own, column, lengths[number]) for number, own in bits.items()}
         said = [order[0], best["quantity"], best["position"], best["extraction"], str(best["layer"])]
         return {"choice": Pieces.of({0: to_bytes(said)}), "links": Pieces.of(links)}
 
@@ -350,7 +345,7 @@ def choice(result: Mapping[str, Tensor]) -> dict[str, str]:
     return dict(zip(("by", "quantity", "position", "extraction", "layer"), said, strict=True))
 
 
-def _words(pairs: Sequence[Pair], documents: Sequence[int], examples: int) -> State:
+def _words(pairs: Sequence[Pair], documents: Sequence[int], examples: int) -> Stats:
     """Lengths and gold links, once a batch, and the words of the examples."""
     lengths = {number: torch.tensor([pair.lengths]) for number, pair in zip(documents, pairs, strict=True)}
     words = {
@@ -358,7 +353,7 @@ def _words(pairs: Sequence[Pair], documents: Sequence[int], examples: int) -> St
         for number, pair in zip(documents, pairs, strict=True)
         if number < examples
     }
-    state: State = {"lengths@cross.0": Pieces.of(lengths)}
+    state: Stats = {"lengths@cross.0": Pieces.of(lengths)}
     if words:
         state["words@cross.0"] = Pieces.of(words)
     gold = {number: gold_bits(pair) for number, pair in zip(documents, pairs, strict=True)}
@@ -366,29 +361,19 @@ def _words(pairs: Sequence[Pair], documents: Sequence[int], examples: int) -> St
     return {**state, "gold@cross.0": Pieces.of(told)} if told else state
 
 
-def _pieces(state: State, key: str) -> Pieces | None:
-    found = state.get(key)
-    assert found is None or isinstance(found, Pieces)
-    return found
-
-
 def _lengths(state: State) -> dict[int, Lengths]:
-    pieces = _pieces(state, "lengths@cross.0")
-    assert pieces is not None
-    return {
-        number: (int(own[0, 0]), int(own[0, 1])) for number, own in zip(pieces.numbers, pieces.tensors, strict=True)
-    }
+    return {number: (int(own[0, 0]), int(own[0, 1])) for number, own in state.documents("lengths@cross.0").items()}
 
 
 def _agreement(state: State, source: Source) -> Iterator[float]:
     """Of the maps of all heads together, in their order."""
-    found = state.get(f"agreement {source.position}@{source.stack}.{source.layer}")
-    return iter(found.mean.tolist() if isinstance(found, Sums) else [])
+    key = f"agreement {source.position}@{source.stack}.{source.layer}"
+    return iter(state.sums(key).mean.tolist() if key in state else [])
 
 
 def _scored(
     key: Callable[[str], str], links: Pieces, gold: Pieces, lengths: Mapping[int, Lengths], division: Division
-) -> State:
+) -> Stats:
     """The scores of a set of maps; pairs without gold links do not count."""
     by_number = dict(zip(links.numbers, links.tensors, strict=True))
     found = [by_number[number] for number in gold.numbers]
@@ -398,10 +383,9 @@ def _scored(
 
 def _numbers(state: State, key: Callable[[str], str], column: int) -> tuple[float | int | None, ...]:
     """What SCHEMA calls NUMBERS, and the count of links; None where nothing was scored."""
-    parts = [state.get(key(part)) for part in Scores._fields]
-    if any(part is None for part in parts):
+    if not all(key(part) in state for part in Scores._fields):
         return (None,) * (len(NUMBERS) + 1)
-    chosen, scored, low, high = (part.total[column] for part in parts)  # type: ignore[union-attr]
+    chosen, scored, low, high = (state.sums(key(part)).total[column] for part in Scores._fields)
     sure_found, possible_found, found, sure = scored.tolist()
     precision, recall = possible_found / found if found else None, sure_found / sure if sure else None
     ends = [float(end) for end in (low, high)]

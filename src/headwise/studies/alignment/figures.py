@@ -12,7 +12,6 @@ import polars as pl
 from headwise.plots.alignment import rates_by_layer, rates_of_methods, soft_alignment
 from headwise.plots.theme import CATEGORIES, themed
 from headwise.quantities import every
-from headwise.stats import Pieces
 from headwise.studies.alignment.scores import from_bits
 from headwise.studies.hits import from_bytes
 from headwise.studies.study import Setting, State
@@ -143,28 +142,20 @@ def _panel(state: State, number: int, position: str, together: Sequence[str], qu
 
 
 def example_numbers(state: State) -> tuple[int, ...]:
-    pieces = state["words@cross.0"]
-    assert isinstance(pieces, Pieces)
-    return pieces.numbers
+    return state.pieces("words@cross.0").numbers
 
 
 def example_words(state: State, number: int) -> tuple[list[str], list[str]]:
     """Source and target words of an example."""
-    words = from_bytes(_of(state, "words@cross.0", number))
-    count = int(_of(state, "lengths@cross.0", number)[0, 0])
+    words = from_bytes(state.documents("words@cross.0")[number])
+    count = int(state.documents("lengths@cross.0")[number][0, 0])
     return words[:count], words[count:]
 
 
 def _gold(state: State, number: int, lengths: tuple[int, int]) -> dict[str, np.ndarray]:
-    pieces = state.get("gold@cross.0")
-    if not isinstance(pieces, Pieces) or number not in pieces.numbers:
+    told = state.documents("gold@cross.0") if "gold@cross.0" in state else {}
+    if number not in told:
         return {}
-    sure, possible = np.moveaxis(from_bits(_of(state, "gold@cross.0", number), lengths), -1, 0)
+    sure, possible = np.moveaxis(from_bits(told[number], lengths), -1, 0)
     found = {"sure": sure, "possible": possible & ~sure}
     return {kind: links for kind, links in found.items() if links.any()}
-
-
-def _of(state: State, key: str, number: int) -> Any:
-    pieces = state[key]
-    assert isinstance(pieces, Pieces)
-    return pieces.tensors[pieces.numbers.index(number)]

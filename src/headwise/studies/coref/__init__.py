@@ -46,7 +46,7 @@ from headwise.studies.hits import (
 )
 from headwise.studies.needs import Needs
 from headwise.studies.scored import best_heads, scored_rows
-from headwise.studies.study import Reading, Setting, State, Study, at, plus
+from headwise.studies.study import Reading, Setting, State, Stats, Study, at, plus
 from headwise.text.coref import TYPES, CorefDocument
 from headwise.text.sieves import RULES
 from headwise.text.tokens import encode
@@ -97,7 +97,7 @@ class Coref(Study):
                 f"window_tokens={self.window_tokens}. Choose fewer."
             )
 
-    def observe(self, layer: Layer, reading: Reading) -> State:
+    def observe(self, layer: Layer, reading: Reading) -> Stats:
         """One bit a mention, reading and head; the mentions themselves come with the first layer."""
         if "coref" not in reading.memo:
             documents = [noted(note) for note in reading.notes]
@@ -107,17 +107,17 @@ class Coref(Study):
         questions, lost = reading.memo["coref"]
         return self._observed(layer, questions, reading.documents.tolist(), questions.counts, lost)
 
-    def ask(self, model: Model, reading: Reading) -> State:
+    def ask(self, model: Model, reading: Reading) -> Stats:
         """The same over windows of each document."""
-        state: State = {}
+        state: Stats = {}
         for number, note in zip(reading.documents.tolist(), reading.notes, strict=True):
             parts = list(self._windows(model, noted(note)))
             state = plus(state, self._windowed(model, parts, number, unreached(noted(note), parts)))
         return state
 
-    def _windowed(self, model: Model, parts: Sequence[Passage], number: int, lost: int) -> State:
+    def _windowed(self, model: Model, parts: Sequence[Passage], number: int, lost: int) -> Stats:
         """All windows of one document, as many as go together at a time."""
-        states: list[State] = []
+        states: list[Stats] = []
         for start in range(0, len(parts), WINDOWS):
             some = parts[start : start + WINDOWS]
             dtype = torch.float64 if model.hf.dtype == torch.float64 else torch.float32
@@ -137,13 +137,13 @@ class Coref(Study):
 
     def _observed(
         self, layer: Layer, questions: Asked, numbers: Sequence[int], counts: Sequence[int], lost: int
-    ) -> State:
+    ) -> Stats:
         """Bits of a layer, `counts[d]` of them of document `numbers[d]`; nothing while blocks are still to come."""
         hits = _hits(layer, questions, self.quantities)
         if hits is None:
             return {}
         rows = {f"hits {quantity}": bits for quantity, bits in hits.items()}
-        state: State = {}
+        state: Stats = {}
         if layer.index == 0:
             rows |= {"types": to_bytes(questions.types), "rules": questions.rules.to(torch.uint8)}
             count = torch.tensor(float(lost), dtype=torch.float64)
@@ -160,16 +160,16 @@ class Coref(Study):
             done |= set(part.mentions)
             yield part
 
-    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> State:
+    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> Stats:
         """Bits into scores, as in the study syntax."""
-        result: State = {}
+        result: Stats = {}
         for stack in model.stacks:
             if f"types@{stack}.0" in state:
                 result |= self._concluded(state, stack, model, report)
         return result
 
-    def _concluded(self, state: State, stack: str, model: Model, report: Callable[[str], None]) -> State:
-        kinds = _pieces(state, f"types@{stack}.0")
+    def _concluded(self, state: State, stack: str, model: Model, report: Callable[[str], None]) -> Stats:
+        kinds = state.pieces(f"types@{stack}.0")
         questions = Questions.of(
             [(kind, ALL) for kind in from_bytes(torch.cat(kinds.tensors))],
             [len(piece) for piece in kinds.tensors],
@@ -177,16 +177,16 @@ class Coref(Study):
             resamples=self.resamples,
             seed=self.seed,
         )
-        result: State = {
+        result: Stats = {
             f"labels@{stack}": Pieces.of({0: to_bytes(questions.labels)}),
             f"unreached@{stack}": state[f"unreached@{stack}.0"],
         }
-        rules = torch.cat(_pieces(state, f"rules@{stack}.0").tensors).bool()
+        rules = torch.cat(state.pieces(f"rules@{stack}.0").tensors).bool()
         result |= {f"{part} rules@{stack}": sums for part, sums in questions.scores(rules).items()}
         for index in range(model.layers(stack)):
             report(f"coref: scoring layer {index + 1} of {model.layers(stack)}")
             for quantity in self.quantities:
-                bits = torch.cat(_pieces(state, f"hits {quantity}@{stack}.{index}").tensors)
+                bits = torch.cat(state.pieces(f"hits {quantity}@{stack}.{index}").tensors)
                 scores = questions.scores(from_bits(bits, model.heads(stack)))
                 result |= {f"{part} {quantity}@{stack}.{index}": sums for part, sums in scores.items()}
         return result
@@ -215,8 +215,7 @@ class Coref(Study):
         table, charts = self.table(state, setting), {}
         for stack in table["stack"].unique(maintain_order=True):
             where = setting.model if stack == "self" else f"{setting.model}, {stack}"
-            lost = state[f"unreached@{stack}"]
-            assert isinstance(lost, Sums)
+            lost = state.sums(f"unreached@{stack}")
             tail = f"-{stack}" if charts else ""
             mine = table.filter(stack=stack)
             if bool((mine["count"] > 0).any()):  # else every question fell into the part that heads are chosen on
@@ -247,9 +246,9 @@ def _right(rows: Tensor, candidates: Tensor, gold: Tensor) -> Bool[Tensor, "item
     return (gold & candidates).gather(1, choice)
 
 
-def _of_one_document(states: Sequence[State], number: int) -> State:
+def _of_one_document(states: Sequence[Stats], number: int) -> Stats:
     """What was kept of a document's windows put one under the other; counts are added."""
-    total: State = {}
+    total: Stats = {}
     for key in dict.fromkeys(key for state in states for key in state):
         found = [state[key] for state in states if key in state]
         pieces = [piece for piece in found if isinstance(piece, Pieces)]
@@ -272,12 +271,6 @@ def _fitting(tokens: Mapping[int, int], words: Iterable[int], room: int) -> int:
     """How many of the words, in their order, have at most `room` tokens together."""
     totals = accumulate(tokens.get(word, 0) for word in words)
     return sum(1 for _ in takewhile(lambda total: total <= room, totals))
-
-
-def _pieces(state: State, key: str) -> Pieces:
-    found = state[key]
-    assert isinstance(found, Pieces)
-    return found
 
 
 def _table2(table: pl.DataFrame, where: str, quantities: Sequence[str], lost: int) -> Any:

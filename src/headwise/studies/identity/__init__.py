@@ -44,7 +44,7 @@ from headwise.studies.identity.figures import identity_figures
 from headwise.studies.identity.table import identity_table
 from headwise.studies.identity.tokens import TAGS, by_frequency, by_tag, with_attribution
 from headwise.studies.needs import Cost, Means
-from headwise.studies.study import Hidden, Reading, Setting, State, Study
+from headwise.studies.study import Hidden, Reading, Setting, State, Stats, Study
 from headwise.text.conllu import Sentence
 from headwise.text.tags import by_sentence, by_spacy, check_spacy, source, token_tags
 from headwise.types import Encoding
@@ -152,7 +152,7 @@ class Identity(Study):
             check_spacy()
             packaged_folder("spacy-en")
 
-    def observe_hidden(self, hidden: Hidden, reading: Reading) -> State:
+    def observe_hidden(self, hidden: Hidden, reading: Reading) -> Stats:
         """The hidden tokens of every text that is kept, and the ids of its tokens."""
         stack = next(iter(hidden.values()))
         kept = {layer: stack[layer + 1].to(getattr(torch, self.dtype)) for layer in self._needed(len(stack) - 1)}
@@ -163,7 +163,7 @@ class Identity(Study):
                 ids[document] = torch.tensor(text.ids)
         return {"hidden": Pieces.of(features), "ids": Pieces.of(ids)} if features else {}
 
-    def ask(self, model: Model, reading: Reading) -> State:
+    def ask(self, model: Model, reading: Reading) -> Stats:
         """Each token's own contribution and part of speech, where asked for."""
         own, tags = {}, {}
         for row, (document, text) in enumerate(zip(reading.documents.tolist(), reading.batch.texts, strict=True)):
@@ -174,12 +174,12 @@ class Identity(Study):
                 tags[document] = found
         return {name: Pieces.of(found) for name, found in (("own", own), ("tags", tags)) if found}
 
-    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> State:
+    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> Stats:
         """Learn, test, and keep only the rates."""
         chosen, left_out = self._chosen(state)
         layers = self._layers(model.layers())
         material = self._material(state, chosen, model.layers())
-        result: State = {
+        result: Stats = {
             "sizes": _numbers([next(iter(material.hidden.values())).shape[1], len(chosen), left_out]),
             "layers": _numbers(layers),
         }
@@ -258,15 +258,15 @@ class Identity(Study):
 
     def _chosen(self, state: State) -> tuple[list[int], int]:
         """The documents that are used, and how many were left out as they have a single token."""
-        ids: Any = state.get("ids", Pieces.of({}))
-        usable = [number for number, tokens in zip(ids.numbers, ids.tensors, strict=True) if len(tokens) > 1]
+        ids = state.documents("ids") if "ids" in state else {}
+        usable = [number for number, tokens in ids.items() if len(tokens) > 1]
         if not usable:
             raise InputError(
-                f"A token can only be told from others, but none of the {len(ids.numbers)} texts kept has two tokens; "
+                f"A token can only be told from others, but none of the {len(ids)} texts kept has two tokens; "
                 "take longer texts, or a larger keep."
             )
         order = hashed(torch.tensor(usable), self.seed).argsort()[: self.sentences]
-        return sorted(torch.tensor(usable)[order].tolist()), len(ids.numbers) - len(usable)
+        return sorted(torch.tensor(usable)[order].tolist()), len(ids) - len(usable)
 
     def _material(self, state: State, chosen: list[int], count: int) -> Material:
         ids = _pieces(state, "ids", chosen)
@@ -280,9 +280,7 @@ class Identity(Study):
 
 
 def _pieces(state: State, name: str, chosen: list[int]) -> list[Tensor]:
-    pieces = state[name]
-    assert isinstance(pieces, Pieces)
-    found = dict(zip(pieces.numbers, pieces.tensors, strict=True))
+    found = state.documents(name)
     return [found[number] for number in chosen]
 
 
@@ -303,16 +301,16 @@ def _chance(sentences: Sentences, offset: int) -> Sums:
     return Sums.of(torch.stack([position, same_word]), torch.ones(2, len(tokens)))
 
 
-def _stored(name: str, rates: Rates) -> State:
-    stored: State = {f"rate.{name}": Sums(rates.credit, rates.count)}
+def _stored(name: str, rates: Rates) -> Stats:
+    stored: Stats = {f"rate.{name}": Sums(rates.credit, rates.count)}
     return stored if rates.epochs is None else {**stored, f"epochs.{name}": _numbers(rates.epochs)}
 
 
 def _of_tokens(
     name: str, rates: Rates, state: State, chosen: list[int], layers: tuple[int, ...], material: Material
-) -> State:
+) -> Stats:
     """Which tokens are lost: by frequency, and by part of speech and own contribution where those are known."""
-    result: State = {f"frequency.{name}": by_frequency(rates.token_credit, material.sentences.ids)}
+    result: Stats = {f"frequency.{name}": by_frequency(rates.token_credit, material.sentences.ids)}
     if "tags" in state:
         result[f"tag.{name}"] = by_tag(rates.token_credit, torch.cat(_known(state, "tags", chosen, -1)))
     if "own" in state:
@@ -323,9 +321,8 @@ def _of_tokens(
 
 def _known(state: State, name: str, chosen: list[int], missing: float | int) -> list[Tensor]:
     """The pieces of the chosen documents, filled with `missing` where there is none."""
-    pieces, ids = state[name], _pieces(state, "ids", chosen)
-    assert isinstance(pieces, Pieces)
-    found, like = dict(zip(pieces.numbers, pieces.tensors, strict=True)), pieces.tensors[0]
+    found, ids = state.documents(name), _pieces(state, "ids", chosen)
+    like = next(iter(found.values()))
     return [
         found.get(number, like.new_full((len(tokens), *like.shape[1:]), missing))
         for number, tokens in zip(chosen, ids, strict=True)

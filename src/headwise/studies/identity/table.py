@@ -40,15 +40,15 @@ Row = dict[str, Any]
 
 
 def identity_table(state: State, target: str) -> pl.DataFrame:
-    layers = [int(number) for number in _of(state, "layers").total]
-    width = int(_of(state, "sizes").total[0])
+    layers = [int(number) for number in state.sums("layers").total]
+    width = int(state.sums("sizes").total[0])
     rows: list[Row] = []
     for key in state:
         what, _, name = key.partition(".")
         if what == "rate":
             rows += _rates(state, name, layers)
         elif what in ("tag", "frequency", "attribution"):
-            rows += _groups(what, name, _of(state, key), layers)
+            rows += _groups(what, name, state.sums(key), layers)
     return pl.DataFrame([{"target": target, "width": width, **row} for row in rows], schema=SCHEMA)
 
 
@@ -63,8 +63,8 @@ def interval(rates: Tensor) -> tuple[float, float]:
 
 def _rates(state: State, name: str, layers: list[int]) -> Iterator[Row]:
     map_, distance, offset = name.split(".")
-    rate, chance = _of(state, f"rate.{name}"), _of(state, f"chance.{offset}").mean
-    epochs = _of(state, f"epochs.{name}").total.mean(-1).tolist() if f"epochs.{name}" in state else [None] * len(layers)
+    rate, chance = state.sums(f"rate.{name}"), state.sums(f"chance.{offset}").mean
+    epochs = state.sums(f"epochs.{name}").total.mean(-1).tolist() if f"epochs.{name}" in state else [None] * len(layers)
     position, word, possible = (rate.mean[READINGS.index(reading)] for reading in READINGS)
     for number, set_ in enumerate(SETS):
         for row, layer in enumerate(layers):
@@ -99,9 +99,3 @@ def _groups(what: str, name: str, sums: Sums, layers: list[int]) -> Iterator[Row
 def _octave(k: int) -> str:
     """1, 2–3, 4–7, …"""
     return "1" if k == 0 else f"{2**k}–{2 ** (k + 1) - 1}"
-
-
-def _of(state: State, key: str) -> Sums:
-    found = state[key]
-    assert isinstance(found, Sums)
-    return found

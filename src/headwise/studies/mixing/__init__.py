@@ -29,7 +29,7 @@ from headwise.studies.mixing.facts import Maps, example, facts
 from headwise.studies.mixing.figures import mixing_figures
 from headwise.studies.mixing.table import mixing_table
 from headwise.studies.needs import Cost, Means
-from headwise.studies.study import Reading, Setting, State, Study, asked_of, plus
+from headwise.studies.study import Reading, Setting, State, Stats, Study, asked_of, plus
 from headwise.text.conllu import Sentence
 from headwise.text.tags import TAGSETS, Tagged, by_sentence, by_spacy, check_spacy, source, tag_file, token_tags
 from headwise.types import Encoding
@@ -91,8 +91,8 @@ class Mixing(Study):
         elif self.tags not in ("corpus", "none"):
             tag_file(self.tags)
 
-    def ask(self, model: Model, reading: Reading) -> State:
-        state: State = {}
+    def ask(self, model: Model, reading: Reading) -> Stats:
+        state: Stats = {}
         for row, text in enumerate(reading.batch.texts):
             document = int(reading.documents[row])
             if self.texts and document >= self.texts:

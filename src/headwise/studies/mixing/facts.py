@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.stats import Groups, Histogram, LinearBins, Moments, OctaveBins, Pieces, Sums, ravel
-from headwise.studies.study import State
+from headwise.studies.study import Stats
 from headwise.types import Encoding
 
 GROUPS = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4–5": (4, 5), "6–10": (6, 10), "11+": (11, 10**9)}
@@ -34,13 +34,13 @@ RANKS = LinearBins(0.5, 256.5, 256)  # whole numbers; higher ranks are told as "
 Maps = Float[Tensor, "layer token input"]
 
 
-def facts(maps: Maps, text: Encoding, tags: Sequence[str | None] | None, *, causal: bool) -> State:
+def facts(maps: Maps, text: Encoding, tags: Sequence[str | None] | None, *, causal: bool) -> Stats:
     """The statistics of one text; `tags` has one tag a token, or is None where none are known."""
     seen = visible(len(text), causal=causal)
     counted = ~maps.isnan().any(-1) & (seen.sum(-1) > 1)
     maps = maps.nan_to_num(0.0)
     own, rank = own_and_rank(maps)
-    state: State = {
+    state: Stats = {
         "own": Histogram.of(own, counted, SHARES),
         "own-mean": Moments.of(own, counted),
         "rank": Histogram.of(rank, counted, RANKS),
@@ -69,7 +69,7 @@ def own_and_rank(maps: Maps) -> tuple[Float[Tensor, "layer token"], Int[Tensor, 
     return own, 1 + (maps > own[..., None]).sum(-1)
 
 
-def example(maps: Maps, text: Encoding, document: int, token: int) -> State:
+def example(maps: Maps, text: Encoding, document: int, token: int) -> Stats:
     """One token's origins through the layers, with the tokens' names as bytes: a state holds only tensors."""
     names = bytearray("\n".join(name.replace("\n", " ") for name in text.tokens).encode())
     return {
@@ -93,7 +93,7 @@ def _by_offset(maps: Maps, seen: Bool[Tensor, "token input"], counted: Bool[Tens
     return Sums.of(maps, (counted[..., None] & seen).expand_as(maps), over=cells)
 
 
-def _neighbours(maps: Maps, seen: Bool[Tensor, "token input"], counted: Bool[Tensor, "layer token"]) -> State:
+def _neighbours(maps: Maps, seen: Bool[Tensor, "token input"], counted: Bool[Tensor, "layer token"]) -> Stats:
     """Cells [layer group]: the mean of one neighbour, over tokens that have such neighbours; and of all of them."""
     distance = _offsets(maps.shape[-1]).abs()
     member = torch.stack([(distance >= low) & (distance <= high) & seen for low, high in GROUPS.values()])
@@ -106,11 +106,11 @@ def _neighbours(maps: Maps, seen: Bool[Tensor, "token input"], counted: Bool[Ten
     }
 
 
-def _to_first(row: Float[Tensor, "layer input"], counted: Bool[Tensor, " layer"], text: Encoding) -> State:
+def _to_first(row: Float[Tensor, "layer input"], counted: Bool[Tensor, " layer"], text: Encoding) -> Stats:
     """What [CLS] is made of but itself: by position, and by distance from the first separator where there is one."""
     place = torch.arange(len(text))
     weight = (counted[:, None] & (place > 0)).expand_as(row)
-    state: State = {"first": _placed(row, weight, place.clamp(max=POSITIONS + 1), POSITIONS + 2)}
+    state: Stats = {"first": _placed(row, weight, place.clamp(max=POSITIONS + 1), POSITIONS + 2)}
     separators = [at for at, special in enumerate(text.special) if special and at > 0]
     if separators:
         column = (place - separators[0]).clamp(-REACH - 1, REACH + 1) + REACH + 1

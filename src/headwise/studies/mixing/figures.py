@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from headwise.plots.strip import strip
 from headwise.plots.theme import CATEGORIES, themed
 from headwise.studies.mixing.facts import GROUPS, REACH
 from headwise.studies.mixing.table import example_tokens, mixing_table, tags_of
+from headwise.studies.state import State
 
 WHISKERS = "Box: quartiles; whiskers: 5 % and 95 % of the tokens; orange: median."
 FEWEST = 10  # tokens of a tag that make a box
@@ -47,10 +48,10 @@ class Page:
         return {middle: f"middle ({middle})", first: f"first ({first})", last: f"last ({last})"}
 
 
-def mixing_figures(state: Mapping[str, Any], model: str, quantity: str) -> dict[str, Any]:
+def mixing_figures(state: State, model: str, quantity: str) -> dict[str, Any]:
     """fig3a (fig2a where output-weighted), fig2b, fig3b, fig4a, fig4b; as far as texts have them fig18, fig19, tags."""
     table = mixing_table(state)
-    texts, length = int(state["length"].count), float(state["length"].mean)
+    texts, length = int(state.moments("length").count), float(state.moments("length").mean)
     layers = _layers_with_origins(table)
     left_out = sorted(set(table["layer"].drop_nulls()) - set(layers))
     read = f"{texts:,} texts of {length:.0f} tokens on average, special ones included." + (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import polars as pl
@@ -12,13 +12,13 @@ from torch import Tensor
 
 from headwise.stats import Histogram, Sums
 from headwise.studies.mixing.facts import GROUPS, POSITIONS, RANKS, REACH, SHARES
+from headwise.studies.state import State
 
 QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
 SCHEMA = {
     "kind": pl.String, "layer": pl.Int64, "paper_layer": pl.Int64, "group": pl.String, "statistic": pl.String,
     "value": pl.Float64, "count": pl.Float64,
 }  # fmt: skip
-State = Mapping[str, Any]  # statistics by name; each name has one kind
 Row = tuple[str, int | None, str, str, float, float]  # kind, layer, group, statistic, value, count
 
 
@@ -26,12 +26,12 @@ def mixing_table(state: State) -> pl.DataFrame:
     """Columns kind, layer (zero-based; null: mean over layers), paper_layer, group, statistic, value, count."""
     rows = [
         *_own(state),
-        *_spread("rank", "", state["rank"]),
-        *_not_own("", state["rank"]),
+        *_spread("rank", "", state.of(Histogram, "rank")),
+        *_not_own("", state.of(Histogram, "rank")),
         *_neighbours(state),
-        *_profile("offset", state["offset"], _signed(), own=True),
-        *(_profile("to-first", state["first"], _positions()) if "first" in state else ()),
-        *(_profile("to-first-by-separator", state["separator"], _signed()) if "separator" in state else ()),
+        *_profile("offset", state.sums("offset"), _signed(), own=True),
+        *(_profile("to-first", state.sums("first"), _positions()) if "first" in state else ()),
+        *(_profile("to-first-by-separator", state.sums("separator"), _signed()) if "separator" in state else ()),
         *_tags(state),
         *_example(state),
     ]
@@ -47,13 +47,13 @@ def example_tokens(state: State) -> tuple[int, int, list[str]] | None:
     """Document, token and the names of all tokens of the example, where its document was read."""
     if "example" not in state:
         return None
-    named, token = state["example tokens"], state["example token"]
+    named, token = state.pieces("example tokens"), state.pieces("example token")
     return named.numbers[0], int(token.tensors[0][0]), bytes(named.tensors[0].tolist()).decode().split("\n")
 
 
 def _own(state: State) -> Iterator[Row]:
-    yield from _spread("own", "", state["own"])
-    moments, chance = state["own-mean"], state["chance"].mean
+    yield from _spread("own", "", state.of(Histogram, "own"))
+    moments, chance = state.moments("own-mean"), state.sums("chance").mean
     for layer, (mean, sd, even, count) in enumerate(zip(moments.mean, moments.sd, chance, moments.count, strict=True)):
         for name, value in (("mean", mean), ("sd", sd), ("chance", even)):
             yield "own", layer, "", name, float(value), float(count)
@@ -75,7 +75,7 @@ def _not_own(group: str, rank: Histogram) -> Iterator[Row]:
 
 
 def _neighbours(state: State) -> Iterator[Row]:
-    each, together = state["neighbour"], state["neighbours"]
+    each, together = state.sums("neighbour"), state.sums("neighbours")
     relative = each.mean / each.mean.nansum(0)
     for number, group in enumerate(GROUPS):
         for name, sums, value in (("each", each, each.mean), ("total", together, together.mean)):
@@ -97,9 +97,9 @@ def _profile(kind: str, sums: Sums, groups: Iterable[tuple[int, str]], *, own: b
 
 def _tags(state: State) -> Iterator[Row]:
     for tag in tags_of(state):
-        yield from _spread("tag-own", tag, state[f"tag-own {tag}"])
-        yield from _spread("tag-rank", tag, state[f"tag-rank {tag}"])
-        yield from _not_own(tag, state[f"tag-rank {tag}"])
+        yield from _spread("tag-own", tag, state.of(Histogram, f"tag-own {tag}"))
+        yield from _spread("tag-rank", tag, state.of(Histogram, f"tag-rank {tag}"))
+        yield from _not_own(tag, state.of(Histogram, f"tag-rank {tag}"))
 
 
 def _example(state: State) -> Iterator[Row]:
@@ -107,7 +107,7 @@ def _example(state: State) -> Iterator[Row]:
     if told is None:
         return
     document, token, names = told
-    maps = state["example"].tensors[0]
+    maps = state.pieces("example").tensors[0]
     for at, name in enumerate(names):
         yield from _layers(
             "example", f"{at} {name}", f"{document}:{token}", maps[at].double(), torch.ones(maps.shape[1])

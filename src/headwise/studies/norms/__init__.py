@@ -42,7 +42,7 @@ from headwise.studies.norms.facts import facts
 from headwise.studies.norms.figures import drawn
 from headwise.studies.norms.frequencies import VOCABULARY, given, one_cell, read_counts
 from headwise.studies.received import key_kinds, over_blocks, received, to_categories
-from headwise.studies.study import Reading, Setting, State, Study, at, each_stack, masked_pairs
+from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack, masked_pairs
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
 
@@ -80,7 +80,7 @@ class Norms(Study):
     frequencies: str | None = None
     seed: int = 0
 
-    def observe(self, layer: Layer, reading: Reading) -> State:
+    def observe(self, layer: Layer, reading: Reading) -> Stats:
         kinds = key_kinds(layer, reading)
         state = self._of_pairs(layer, reading)
         state |= {**_received_norms(layer, reading, kinds), **_stream(layer), **self._tokens(layer, reading)}
@@ -88,9 +88,9 @@ class Norms(Study):
             state |= _sent(layer, kinds)
         return state
 
-    def of_model(self, model: Model) -> State:
+    def of_model(self, model: Model) -> Stats:
         """Singular values of every head's f, and the frequencies that were given."""
-        state: State = {}
+        state: Stats = {}
         maps = value_maps(model)
         for site in model.proof.sites:
             if (site.stack, site.index) in maps:
@@ -104,16 +104,16 @@ class Norms(Study):
         if self.frequencies is not None:
             read_counts(Path(self.frequencies))
 
-    def _of_pairs(self, layer: Layer, reading: Reading) -> State:
+    def _of_pairs(self, layer: Layer, reading: Reading) -> Stats:
         weights, norms = OctaveBins(-40, 0, self.weight_parts), OctaveBins(-8, 8, self.norm_parts)
         return {
             f"rank@{layer.stack}": rank_counts(layer, reading.key_categories(layer), norms, weights),
             **_sampled_pairs(layer, reading, self.points, self.fraction, self.seed),
         }
 
-    def _tokens(self, layer: Layer, reading: Reading) -> State:
+    def _tokens(self, layer: Layer, reading: Reading) -> Stats:
         """What each occurrence of a token got and sent, mean over the layer's heads; sampled alike in all layers."""
-        state: State = {}
+        state: Stats = {}
         texts, real = reading.keys(layer), layer.key_mask
         ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(text.ids) for text in texts], batch_first=True)
         if layer.index == 0 and layer.first_row == 0:
@@ -165,7 +165,7 @@ def rank_counts(layer: Layer, kinds: Int[Tensor, "batch key"], norms: OctaveBins
     return RankHistogram(norms, weights, counts.view(shape))
 
 
-def _received_norms(layer: Layer, reading: Reading, kinds: Float[Tensor, "batch key category"]) -> State:
+def _received_norms(layer: Layer, reading: Reading, kinds: Float[Tensor, "batch key category"]) -> Stats:
     got = received(layer, reading, "raw")[:, :, :1]
     rows = reading.row_weights(layer)[:, None]
     return {
@@ -174,7 +174,7 @@ def _received_norms(layer: Layer, reading: Reading, kinds: Float[Tensor, "batch 
     }
 
 
-def _sent(layer: Layer, kinds: Float[Tensor, "batch key category"]) -> State:
+def _sent(layer: Layer, kinds: Float[Tensor, "batch key category"]) -> Stats:
     lengths = sent_norm(layer).double()
     total = torch.einsum("bhk,bkc->hc", lengths, kinds)
     real = layer.key_mask.flatten().double()
@@ -184,14 +184,14 @@ def _sent(layer: Layer, kinds: Float[Tensor, "batch key category"]) -> State:
     }
 
 
-def _stream(layer: Layer) -> State:
+def _stream(layer: Layer) -> Stats:
     if layer.residual is None or layer.stack == "cross":  # a cross layer's residual is not what its keys are made of
         return {}
     lengths = torch.linalg.vector_norm(layer.residual, dim=-1)[layer.query_mask]
     return {at("x", layer): Moments.of(lengths, torch.ones_like(lengths))}
 
 
-def _sampled_pairs(layer: Layer, reading: Reading, points: int, fraction: float, seed: int) -> State:
+def _sampled_pairs(layer: Layer, reading: Reading, points: int, fraction: float, seed: int) -> Stats:
     """(α, ‖f(x)‖) of randomly drawn pairs of each category.
 
     The i-th draw of a document and layer is a hash of (document, layer, i), so batches and shards do not matter; draws

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from jaxtyping import Float
 from torch import Tensor
 
-from headwise.stats import RankHistogram
+from headwise.stats import Moments, RankHistogram, Sums
 from headwise.studies.norms.frequencies import frequency_correlations
-from headwise.studies.study import State, by_layer
+from headwise.studies.study import State
 from headwise.text.categories import CATEGORIES
 
 GRIDS = {"fig4": "separator", "fig10": "first", "fig11": "punctuation", "fig12": "other"}
@@ -18,9 +18,9 @@ Fact = tuple[str, str, int | None, int | None, str | None, str | None, str, floa
 
 
 def facts(state: State, stack: str) -> Iterator[Fact]:
-    for layer, moments in enumerate(by_layer(state, "f", stack)):
+    for layer, moments in enumerate(state.by_layer(Moments, "f", stack)):
         yield from _per_head("table1", stack, layer, {name: getattr(moments, name) for name in SPREAD})
-    for layer, moments in enumerate(by_layer(state, "x", stack)):
+    for layer, moments in enumerate(state.by_layer(Moments, "x", stack)):
         for name in SPREAD:
             yield ("table4", stack, layer, None, f"L{layer}", None, _said(name), float(getattr(moments, name)))
     yield from _by_category(state, stack)
@@ -28,7 +28,7 @@ def facts(state: State, stack: str) -> Iterator[Fact]:
     for what, count, rho in frequency_correlations(state, stack):
         yield ("fig6", stack, None, None, None, None, f"rho_{what}", rho)
         yield ("fig6", stack, None, None, None, None, f"n_{what}", float(count))
-    for layer, sums in enumerate(by_layer(state, "singular", stack)):
+    for layer, sums in enumerate(state.by_layer(Sums, "singular", stack)):
         top, bottom = sums.mean[:, 0], sums.mean[:, -1]
         yield from _per_head("fig9", stack, layer, {"largest": top, "smallest": bottom, "ratio": top / bottom})
 
@@ -48,7 +48,7 @@ def _per_head(
 def _by_category(state: State, stack: str) -> Iterator[Fact]:
     """fig3 (layer means) and the heat maps (heads)."""
     names = {"alpha": "raw/to", "norm": "norm/to", "f": "f/of"}
-    means = {what: [sums.mean for sums in by_layer(state, name, stack)] for what, name in names.items()}
+    means = {what: [sums.mean for sums in state.by_layer(Sums, name, stack)] for what, name in names.items()}
     for figure, category in GRIDS.items():
         number = CATEGORIES.index(category)
         for what, layers in means.items():
@@ -60,7 +60,7 @@ def _by_category(state: State, stack: str) -> Iterator[Fact]:
 
 
 def _correlations(state: State, stack: str) -> Iterator[Fact]:
-    counts: RankHistogram = state[f"rank@{stack}"]  # type: ignore[assignment]
+    counts = state.of(RankHistogram, f"rank@{stack}")
     whole = RankHistogram(counts.x_bins, counts.y_bins, counts.counts.sum(0, keepdim=True))
     for names, part in ((CATEGORIES, counts), (("all",), whole)):
         numbers = {"rho": part.correlation(), "error_bound": part.error_bound(), "pairs": part.count.double()}

@@ -14,10 +14,10 @@ from headwise.plots.cloud import cloud
 from headwise.plots.grid import head_grid
 from headwise.plots.lines import line_by
 from headwise.plots.theme import themed
-from headwise.stats import Sums
+from headwise.stats import Reservoir, Sums
 from headwise.studies.norms.facts import GRIDS
 from headwise.studies.norms.frequencies import occurrences
-from headwise.studies.study import State, by_layer
+from headwise.studies.study import State
 from headwise.text.categories import CATEGORIES
 
 LABELS = {"first": "[CLS] / first", "separator": "[SEP]", "punctuation": ". and ,", "other": "other"}
@@ -32,7 +32,7 @@ def drawn(state: State, table: pl.DataFrame, stack: str, where: str) -> dict[str
             charts[name] = _grid(cells, table, category, where)
     charts["fig5"] = _fig5(state, stack, where)
     charts["fig6"] = _fig6(state, table, stack, where)
-    if by_layer(state, "singular", stack):
+    if state.by_layer(Sums, "singular", stack):
         charts["fig9"] = _fig9(state, stack, where)
     return charts
 
@@ -123,7 +123,7 @@ def _rho_title(rho: float | None) -> str:
 
 
 def _fig9(state: State, stack: str, where: str) -> Any:
-    layers: Sequence[Sums] = by_layer(state, "singular", stack)
+    layers: Sequence[Sums] = state.by_layer(Sums, "singular", stack)
     rows = [
         {"layer": layer, "name": f"L{layer}.H{head}", "number": number + 1, "value": value}
         for layer, sums in enumerate(layers)
@@ -149,6 +149,6 @@ def sampled(state: State, stack: str) -> pl.DataFrame:
     rows = [
         (LABELS[name], alpha, f)
         for name in reversed(CATEGORIES)
-        for alpha, f in state[f"pairs/{name}@{stack}"].rows.tolist()  # type: ignore[attr-defined]
+        for alpha, f in state.of(Reservoir, f"pairs/{name}@{stack}").rows.tolist()
     ]
     return pl.DataFrame(rows, schema={"kind": pl.String, "alpha": pl.Float64, "f": pl.Float64}, orient="row")

@@ -14,7 +14,7 @@ from scipy.stats import rankdata, spearmanr
 from headwise.errors import InputError
 from headwise.models.model import Model
 from headwise.stats import Groups, Histogram, LinearBins, Reservoir
-from headwise.studies.study import State, by_layer
+from headwise.studies.study import State
 
 VOCABULARY = LinearBins(0, 2**18, 2**18)  # ids of tokens; those from 262,144 on share the last bin
 
@@ -55,10 +55,10 @@ def one_cell() -> Groups:
 
 def occurrences(state: State, stack: str) -> pl.DataFrame:
     """The sampled tokens with the rank of their frequency: id, rank, alpha, f (both mean over layers and heads)."""
-    layers: list[Reservoir] = by_layer(state, "occurrences", stack)
+    layers = state.by_layer(Reservoir, "occurrences", stack)
     # A small reservoir keeps the same tokens in every layer, as their hashes are those of document and place alone.
     rows = torch.stack([layer.rows for layer in layers]).mean(0)
-    counts: Histogram = state.get("given", state[f"tokens@{stack}"])  # type: ignore[assignment]
+    counts = state.of(Histogram, "given" if "given" in state else f"tokens@{stack}")
     number = rows[:, 0].long()
     count = counts.counts[0, VOCABULARY.index(number).long()]
     order = rankdata(-counts.counts[0].numpy(), method="min")

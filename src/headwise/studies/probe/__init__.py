@@ -40,12 +40,12 @@ from headwise.probes.treebank import ByNumber, Features, Treebank, facts
 from headwise.probes.trees import tree_distances
 from headwise.probes.untrained import untrained
 from headwise.probes.vectors import word_vectors
-from headwise.stats import Pieces, Statistic, Sums
+from headwise.stats import Pieces, Sums
 from headwise.studies import STUDIES
 from headwise.studies.answers import DOING, Answer
 from headwise.studies.needs import Cost, Needs
 from headwise.studies.probe.figures import structural_figure, table3_figure, weights_figure
-from headwise.studies.study import Hidden, Reading, Setting, State, Study, at
+from headwise.studies.study import Hidden, Reading, Setting, State, Stats, Study, at
 from headwise.text.conllu import Sentence
 from headwise.types import Layer
 
@@ -100,12 +100,12 @@ class Probe(Study):
         for quantity in self.quantities:
             ATTENTION[quantity]
 
-    def observe(self, layer: Layer, reading: Reading) -> State:
+    def observe(self, layer: Layer, reading: Reading) -> Stats:
         """Word-level maps of every quantity."""
         found = {at(quantity, layer): word_maps(layer, quantity, reading) for quantity in self.quantities}
         return {key: pieces for key, pieces in found.items() if pieces is not None}
 
-    def observe_hidden(self, hidden: Hidden, reading: Reading) -> State:
+    def observe_hidden(self, hidden: Hidden, reading: Reading) -> Stats:
         """Hidden tokens, mean over those of a word."""
         if not self.structural_epochs:
             return {}
@@ -115,21 +115,21 @@ class Probe(Study):
         sentences = zip(reading.documents.tolist(), means.clamp(-largest, largest), parses(reading), strict=True)
         return {"hidden": Pieces.of({number: rows[: len(parse)].half() for number, rows, parse in sentences})}
 
-    def ask(self, model: Model, reading: Reading) -> State:
+    def ask(self, model: Model, reading: Reading) -> Stats:
         """What is known of the words; and the word-level maps of the untrained copy."""
         vectors, numbers = word_vectors(self.vectors), reading.documents.tolist()
         sentences = list(zip(numbers, reading.batch.texts, parses(reading), strict=True))
-        state: State = {
+        state: Stats = {
             "words": Pieces.of({number: facts(parse) for number, _, parse in sentences}),
             "vectors": Pieces.of({number: vectors(model, text, parse).half() for number, text, parse in sentences}),
         }
         return {**state, **(_untrained_maps(untrained(model, self.seed), reading) if self.random else {})}
 
-    def conclude(self, state: State, model: Model, report: Report) -> State:  # noqa: ARG002
+    def conclude(self, state: State, model: Model, report: Report) -> Stats:  # noqa: ARG002
         """Train every probe from every seed, score it, and keep only scores and weights."""
-        bank = Treebank.of(_by_number(state["words"]), self.train)
+        bank = Treebank.of(state.documents("words"), self.train)
         sizes = torch.tensor([len(bank.training), len(bank.testing)]).double()
-        found: State = {
+        found: Stats = {
             "sentences": Sums(sizes, torch.ones_like(sizes)),
             "uas/right-branching//argmax": _stacked([bank.right_branching(seed) for seed in self._seeds]),
         }
@@ -147,10 +147,10 @@ class Probe(Study):
         yield from [("untrained+vectors", "raw")] * self.random
         yield "distances+vectors", ""
 
-    def _dependency(self, bank: Treebank, state: State, probe: str, quantity: str, report: Report) -> State:
+    def _dependency(self, bank: Treebank, state: State, probe: str, quantity: str, report: Report) -> Stats:
         kind = PROBES[probe.replace(UNTRAINED, "attention")]
-        maps = _by_layer(state, UNTRAINED if probe.startswith(UNTRAINED) else quantity) if "maps" in kind.uses else ()
-        vectors = _by_number(state["vectors"]) if "vectors" in kind.uses else None
+        maps = _maps(state, UNTRAINED if probe.startswith(UNTRAINED) else quantity) if "maps" in kind.uses else ()
+        vectors = state.documents("vectors") if "vectors" in kind.uses else None
         features = Features.of(bank.training, maps, vectors)
         built = kind(features.heads, features.dimension)
         scores: dict[str, list[Sums]] = {}
@@ -161,19 +161,19 @@ class Probe(Study):
                 Training(self.epochs, self.rate, self.batch, seed),
                 _teller(report, f"{probe} {quantity}", seed, "nats a word"),
             )  # fmt: skip
-            found = predicted(built, learned, features.of_sentences(bank.testing))
-            for decoder, sums in bank.uas(found, seed).items():
+            parsed = predicted(built, learned, features.of_sentences(bank.testing))
+            for decoder, sums in bank.uas(parsed, seed).items():
                 scores.setdefault(decoder, []).append(sums)
             if probe == "attention":
                 weights.append(torch.stack([learned[way][0] for way in DIRECTIONS]))
-        state = {f"uas/{probe}/{quantity}/{decoder}": _stacked(sums) for decoder, sums in scores.items()}
+        found: Stats = {f"uas/{probe}/{quantity}/{decoder}": _stacked(sums) for decoder, sums in scores.items()}
         if weights:
             total = torch.stack(weights).double().sum(0)
-            state[f"weights/{quantity}"] = Sums(total, torch.full_like(total, len(weights)))
-        return state
+            found[f"weights/{quantity}"] = Sums(total, torch.full_like(total, len(weights)))
+        return found
 
-    def _structural(self, bank: Treebank, state: State, report: Report) -> State:
-        hidden = _by_number(state["hidden"])
+    def _structural(self, bank: Treebank, state: State, report: Report) -> Stats:
+        hidden = state.documents("hidden")
         training, testing = ([hidden[parsed.number] for parsed in part] for part in (bank.training, bank.testing))
         scale = Scale.of(training)
         scores = []
@@ -245,8 +245,8 @@ def _frames(reading: Reading, dtype: torch.dtype) -> Words:
     return reading.memo[key]
 
 
-def _untrained_maps(model: Model, reading: Reading) -> State:
-    state: State = {}
+def _untrained_maps(model: Model, reading: Reading) -> Stats:
+    state: Stats = {}
 
     def see(layer: Layer) -> None:
         pieces = word_maps(layer, "raw", reading)
@@ -261,14 +261,10 @@ def _untrained_maps(model: Model, reading: Reading) -> State:
 # --- what the probes learn from, and what they come to ---
 
 
-def _by_number(statistic: Statistic) -> ByNumber:
-    assert isinstance(statistic, Pieces)
-    return dict(zip(statistic.numbers, statistic.tensors, strict=True))
-
-
-def _by_layer(state: State, name: str) -> tuple[ByNumber, ...]:
-    found = {int(key.rpartition(".")[2]): pieces for key, pieces in state.items() if key.startswith(f"{name}@self.")}
-    return tuple(_by_number(found[layer]) for layer in sorted(found))
+def _maps(state: State, name: str) -> tuple[ByNumber, ...]:
+    """Word-level maps, layer by layer, of each sentence."""
+    layers = state.by_layer(Pieces, name, "self")
+    return tuple(dict(zip(pieces.numbers, pieces.tensors, strict=True)) for pieces in layers)
 
 
 def _tree(heads: Int[Tensor, " word"]) -> Float[Tensor, "word other"]:
@@ -295,35 +291,28 @@ def _scores(of_seeds: Float[Tensor, "seed task"]) -> Row:
 
 
 def _uas_rows(state: State) -> Iterator[Row]:
-    for key, sums in state.items():
-        what, _, rest = key.partition("/")
-        if what == "uas" and isinstance(sums, Sums):
-            probe, quantity, decoder = rest.split("/")
-            yield {"what": what, "probe": probe, "quantity": quantity or None, "decoder": decoder,
-                   **_scores(sums.mean), "paper": PAPER[probe], "count": int(sums.weight[0, 0])}  # fmt: skip
+    for name, sums in state.after(Sums, "uas/"):
+        probe, quantity, decoder = name.split("/")
+        yield {"what": "uas", "probe": probe, "quantity": quantity or None, "decoder": decoder,
+               **_scores(sums.mean), "paper": PAPER[probe], "count": int(sums.weight[0, 0])}  # fmt: skip
 
 
 def _uuas_rows(state: State) -> Iterator[Row]:
-    sums = state.get("uuas/structural")
-    if isinstance(sums, Sums):
+    for name, sums in state.after(Sums, "uuas/"):
         for layer, mean in enumerate(sums.mean.unbind(-1)):
-            yield {"what": "uuas", "probe": "structural", "decoder": "tree", "layer": layer, **_scores(mean),
-                   "paper": PAPER["structural"], "count": int(sums.weight[0, 0, layer])}  # fmt: skip
+            yield {"what": "uuas", "probe": name, "decoder": "tree", "layer": layer, **_scores(mean),
+                   "paper": PAPER[name], "count": int(sums.weight[0, 0, layer])}  # fmt: skip
 
 
 def _weight_rows(state: State, heads: int) -> Iterator[Row]:
-    for key, sums in state.items():
-        what, _, quantity = key.partition("/")
-        if what == "weights" and isinstance(sums, Sums):
-            for direction, weights in zip(DIRECTIONS, sums.mean.tolist(), strict=True):
-                for number, weight in enumerate(weights):
-                    layer, head = divmod(number, heads)
-                    yield {"what": "weight", "probe": "attention", "quantity": quantity, "decoder": direction,
-                           "layer": layer, "head": head, "name": f"L{layer}.H{head}", "value": weight}  # fmt: skip
+    for quantity, sums in state.after(Sums, "weights/"):
+        for direction, weights in zip(DIRECTIONS, sums.mean.tolist(), strict=True):
+            for number, weight in enumerate(weights):
+                layer, head = divmod(number, heads)
+                yield {"what": "weight", "probe": "attention", "quantity": quantity, "decoder": direction,
+                       "layer": layer, "head": head, "name": f"L{layer}.H{head}", "value": weight}  # fmt: skip
 
 
 def _size_rows(state: State) -> Iterator[Row]:
-    sums = state["sentences"]
-    assert isinstance(sums, Sums)
-    for name, count in zip(("train", "test"), sums.total.tolist(), strict=True):
+    for name, count in zip(("train", "test"), state.sums("sentences").total.tolist(), strict=True):
         yield {"what": "sentences", "name": name, "value": count, "count": int(count)}

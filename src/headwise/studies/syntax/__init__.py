@@ -44,7 +44,7 @@ from headwise.studies.hits import (
 )
 from headwise.studies.needs import Needs
 from headwise.studies.scored import best_heads, scored_rows
-from headwise.studies.study import Reading, Setting, State, Study, at
+from headwise.studies.study import Reading, Setting, State, Stats, Study, at
 from headwise.studies.syntax.figures import figures
 from headwise.studies.syntax.pairs import STANFORD, Asked, asked, labels
 from headwise.types import Layer
@@ -83,7 +83,7 @@ class Syntax(Study):
         if unknown := set(self.directions) - set(DIRECTIONS):
             raise InputError(f"Directions are {', '.join(DIRECTIONS)}; got {', '.join(sorted(unknown))}.")
 
-    def observe(self, layer: Layer, reading: Reading) -> State:
+    def observe(self, layer: Layer, reading: Reading) -> Stats:
         """One bit a pair, direction and head; the pairs themselves come with the first layer."""
         if "syntax" not in reading.memo:
             options = {"first": self.first_token, "clitic": self.clitic, "dtype": layer.alpha.dtype}
@@ -95,7 +95,7 @@ class Syntax(Study):
         if seen is None:
             return {}
         candidates = seen & questions.words.there[:, None] & ~torch.eye(seen.shape[1], dtype=torch.bool)
-        state: State = _pairs(layer, questions, documents) if layer.index == 0 else {}
+        state: Stats = _pairs(layer, questions, documents) if layer.index == 0 else {}
         for quantity, words in maps.items():
             assert words is not None
             choices = only(words, candidates)
@@ -103,18 +103,16 @@ class Syntax(Study):
             state[at(f"hits {quantity}", layer)] = by_document(documents, questions.counts, to_bits(hits))
         return state
 
-    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> State:
+    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> Stats:
         """Bits into scores: chosen, scored, and the ends of the interval; per sentence nothing is kept."""
-        result: State = {}
+        result: Stats = {}
         for stack in model.stacks:
             if f"relations@{stack}.0" in state:
                 result |= self._concluded(state, stack, model, report)
         return result
 
-    def _concluded(self, state: State, stack: str, model: Model, report: Callable[[str], None]) -> State:
-        names, distances = state[f"relations@{stack}.0"], state[f"distance@{stack}.0"]
-        assert isinstance(names, Pieces)
-        assert isinstance(distances, Pieces)
+    def _concluded(self, state: State, stack: str, model: Model, report: Callable[[str], None]) -> Stats:
+        names, distances = state.pieces(f"relations@{stack}.0"), state.pieces(f"distance@{stack}.0")
         relations = from_bytes(torch.cat(names.tensors))
         questions = Questions.of(
             [labels(relation) for relation in relations],
@@ -125,7 +123,7 @@ class Syntax(Study):
         )
         distance = torch.cat(distances.tensors)
         offsets = torch.tensor([offset for offset in range(-self.reach, self.reach + 1) if offset])
-        result: State = {
+        result: Stats = {
             f"labels@{stack}": Pieces.of({0: to_bytes(questions.labels)}),
             f"untold@{stack}": state[f"untold@{stack}.0"],
         }
@@ -136,9 +134,8 @@ class Syntax(Study):
         for index in range(model.layers(stack)):
             report(f"syntax: scoring layer {index + 1} of {model.layers(stack)}")
             for quantity in self.quantities:
-                bits = state[f"hits {quantity}@{stack}.{index}"]
-                assert isinstance(bits, Pieces)
-                scores = questions.scores(from_bits(torch.cat(bits.tensors), model.heads(stack)))
+                bits = torch.cat(state.pieces(f"hits {quantity}@{stack}.{index}").tensors)
+                scores = questions.scores(from_bits(bits, model.heads(stack)))
                 result |= {f"{part} {quantity}@{stack}.{index}": sums for part, sums in scores.items()}
         return result
 
@@ -175,13 +172,11 @@ class Syntax(Study):
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         """table1, and heads-QUANTITY: every head and relation."""
-        untold = sum(
-            int(sums.total) for key, sums in state.items() if key.startswith("untold@") and isinstance(sums, Sums)
-        )
+        untold = sum(int(sums.total) for _, sums in state.after(Sums, "untold@"))
         return figures(self.table(state, setting), setting, self.quantities, untold)
 
 
-def _pairs(layer: Layer, questions: Asked, documents: list[int]) -> State:
+def _pairs(layer: Layer, questions: Asked, documents: list[int]) -> Stats:
     """What was asked, once a batch."""
     distance = (questions.head - questions.asker).to(torch.int16)
     untold = torch.tensor(float(questions.untold), dtype=torch.float64)
@@ -209,10 +204,10 @@ def _visible_shares(state: State, setting: Setting, directions: tuple[str, ...])
     """Which share of the scored pairs can be found."""
     rows = []
     for stack in setting.stacks:
-        sums = state.get(f"scored visible@{stack}")
-        names = state.get(f"labels@{stack}")
-        if isinstance(sums, Sums) and isinstance(names, Pieces):
-            shares = sums.mean[:, :, 0].tolist()
-            for relation, row in zip(from_bytes(names.tensors[0]), shares, strict=True):
-                rows += [(stack, relation, way, share) for way, share in zip(directions, row, strict=True)]
+        if f"labels@{stack}" not in state:
+            continue
+        shares = state.sums(f"scored visible@{stack}").mean[:, :, 0].tolist()
+        relations = from_bytes(state.pieces(f"labels@{stack}").tensors[0])
+        for relation, row in zip(relations, shares, strict=True):
+            rows += [(stack, relation, way, share) for way, share in zip(directions, row, strict=True)]
     return pl.DataFrame(rows, schema=["stack", "relation", "direction", "visible"], orient="row")
