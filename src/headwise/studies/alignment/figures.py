@@ -130,7 +130,7 @@ def _legend() -> tuple[str, str]:
 def _panel(state: State, number: int, position: str, together: Sequence[str], quantity: str, layer: int) -> Any:
     source, target = example_words(state, number)
     column = list(together).index(quantity)
-    flat = _of(state, f"soft {position}@cross.{layer}", number)
+    flat = state.documents(f"soft {position}@cross.{layer}")[number]
     matrix = flat[:, column].reshape(len(target), len(source)).double().numpy()
     return soft_alignment(
         matrix,
