@@ -7,11 +7,12 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 import typer
 
 from headwise.cli import align, cite, compare, doctor, explain, inspect, list_, report, reproduce, run, serve, view
+from headwise.cli.ranges import in_range
 from headwise.errors import HeadwiseError
 from headwise.text.terminal import Guarded, visible
 
@@ -23,26 +24,42 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="What is this transformer attending to, and may I believe it?\n\nStart with: headwise report --out out",
 )
-app.command("report", help=report.HELP)(report.report)
-app.command("inspect", help=inspect.HELP)(inspect.inspect)
-app.command("explain", help=explain.HELP)(explain.explain)
-app.command("cite", help=cite.HELP)(cite.cite)
-app.command("view", help=view.HELP)(view.view)
-app.command("run", help=run.RUN_HELP)(run.run)
-app.command("show", help=run.SHOW_HELP)(run.show)
-app.command("reproduce", help=reproduce.HELP)(reproduce.reproduce)
-app.command("compare", help=compare.HELP)(compare.compare)
-app.command("serve", help=serve.HELP)(serve.serve)
-app.command("align", help=align.HELP)(align.align)
-app.command("doctor", help=doctor.HELP)(doctor.doctor)
-app.command("list", help=list_.HELP)(list_.list_)
+app.command("report", help=report.HELP)(in_range(report.report))
+app.command("inspect", help=inspect.HELP)(in_range(inspect.inspect))
+app.command("explain", help=explain.HELP)(in_range(explain.explain))
+app.command("cite", help=cite.HELP)(in_range(cite.cite))
+app.command("view", help=view.HELP)(in_range(view.view))
+app.command("run", help=run.RUN_HELP)(in_range(run.run))
+app.command("show", help=run.SHOW_HELP)(in_range(run.show))
+app.command("reproduce", help=reproduce.HELP)(in_range(reproduce.reproduce))
+app.command("compare", help=compare.HELP)(in_range(compare.compare))
+app.command("serve", help=serve.HELP)(in_range(serve.serve))
+app.command("align", help=align.HELP)(in_range(align.align))
+app.command("doctor", help=doctor.HELP)(in_range(doctor.doctor))
+app.command("list", help=list_.HELP)(in_range(list_.list_))
+
+
+CommandError: type[Exception] = typer.BadParameter.__mro__[2]  # pyright: ignore[reportAssignmentType] - what every mistake in the options is, wherever typer keeps it
+
+
+def told(error: Any) -> NoReturn:
+    """A mistake in the options is one line; without any, the help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        verb = error.ctx.command_path if getattr(error, "ctx", None) is not None else "headwise"
+        print(f"headwise: {visible(error.format_message()).rstrip('.')}; see `{verb} --help`.", file=sys.stderr)
+    sys.exit(error.exit_code)
 
 
 def main() -> None:
     """Run the command line: a user's mistake is one line on standard error and exit code 2, never a traceback."""
     with _careful():
         try:
-            app()
+            code = app(standalone_mode=False)
+            sys.exit(code if isinstance(code, int) else 0)
+        except CommandError as error:
+            told(error)
         except HeadwiseError as error:
             print(f"headwise: {visible(str(error))}", file=sys.stderr)
             sys.exit(2)

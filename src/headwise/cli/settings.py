@@ -30,6 +30,8 @@ def settings_of(studies: str, quantity: str | None, assignments: Sequence[str]) 
             raise InputError(f"A setting must be one that the study has, but there is no {where!r}: {there}.")
         for name in takers:
             chosen[name][key] = _value(value, known[name][key])
+    for name, given in chosen.items():
+        STUDIES[name](**given)  # refuses what is out of range before a model is loaded
     return chosen
 
 

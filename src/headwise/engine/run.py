@@ -18,8 +18,10 @@ from typing import Any
 
 import torch
 
+from headwise.allowed import check_all
 from headwise.engine.fold import Folded
 from headwise.engine.local import fold_locally
+from headwise.engine.options import OPTIONS
 from headwise.engine.parts import dealt, tables_without
 from headwise.engine.plan import Plan, model_facts
 from headwise.engine.progress import Progress, teller, watched
@@ -71,6 +73,11 @@ def run(
     names = [name.strip() for name in studies.split(",")] if isinstance(studies, str) else list(studies)
     if not names:
         raise InputError("At least one study must be named; `headwise list studies` shows them.")
+    check_all(
+        {"first": first, "segments": segments, "max_tokens": max_tokens, "threads": threads, "workers": workers,
+         "shard_documents": shard_documents, "batch_tokens": batch_tokens, "seed": seed}, OPTIONS,
+    )  # fmt: skip
+    chosen = [STUDIES[name](**(settings or {}).get(name, {})) for name in names]
     if threads is not None:
         torch.set_num_threads(threads)
     if task is None and isinstance(model, str) and any(STUDIES[name].own_head for name in names):
@@ -78,7 +85,6 @@ def run(
     loaded = load(model, task=task, dtype=dtype, device=device) if isinstance(model, str) else model
     if not isinstance(corpus, CorpusSpec):
         corpus = open_corpus(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
-    chosen = [STUDIES[name](**(settings or {}).get(name, {})) for name in names]
     for study in chosen:
         study.check(loaded)
     plan = Plan(

@@ -25,6 +25,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from headwise.allowed import SEED, setting
 from headwise.errors import InputError
 from headwise.measures import ATTENTION
 from headwise.measures.distance import Distances, clusters, plane, smoothed, summed_js
@@ -75,13 +76,12 @@ class AllDistances(Study):
         "fig6": "heads that attend alike are near each other; by layer, behaviour and cluster (Clark et al. 2019)",
     }
     quantity: str = "raw"
-    clusters: int | None = None
-    seed: int = 0  # of the random starts of the plane
+    clusters: int | None = setting(None, least=1)
+    seed: int = setting(0, least=0, most=SEED)  # of the random starts of the plane
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
+        super().__post_init__()
         _check_quantity(self.quantity)
-        if self.clusters is not None and self.clusters < 1:
-            raise InputError(f"There must be at least one cluster, but clusters={self.clusters} was asked for.")
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         pairs = _comparable(layer)

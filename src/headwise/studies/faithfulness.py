@@ -20,6 +20,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headwise.allowed import SEED, setting
 from headwise.attributions.explain import BASELINES, Explanation, method
 from headwise.attributions.faithfulness import (
     FRACTIONS,
@@ -73,24 +74,21 @@ class Faithfulness(Study):
         "gradient-input-norm", "integrated-gradients", "leave-one-out",
     )  # fmt: skip
     removal: str = "mask"
-    fractions: tuple[float, ...] = FRACTIONS
-    of: str = "logit"
-    k: int = 16
-    steps: int = 32
-    baseline: str = "pad"
-    texts: int = 0
-    seed: int = 0
+    fractions: tuple[float, ...] = setting(FRACTIONS, above=0, most=1)
+    of: str = setting("logit", one_of=OUTPUTS)
+    k: int = setting(16, least=1)
+    steps: int = setting(32, least=1)
+    baseline: str = setting("pad", one_of=BASELINES)
+    texts: int = setting(0, least=0)
+    seed: int = setting(0, least=0, most=SEED)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
+        super().__post_init__()
         for name in self.methods:
             method(name)
         if len(set(self.methods)) < len(self.methods) or not self.methods:
             raise InputError(f"There must be at least one method, each once, but methods={self.methods} was asked for.")
         check_fractions(self.fractions)
-        if self.of not in OUTPUTS:
-            raise InputError(f"What is explained is one of {', '.join(OUTPUTS)}, but {self.of!r} was asked for.")
-        if self.baseline not in BASELINES:
-            raise InputError(f"A baseline is one of {', '.join(BASELINES)}, but {self.baseline!r} was asked for.")
 
     def check(self, model: Model) -> None:
         super().check(model)

@@ -26,6 +26,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headwise.allowed import SEED, setting
 from headwise.measures.nullspace import factors, keys_seen, rank, simplex_rank
 from headwise.measures.reductions import squared_norms
 from headwise.plots import scatter
@@ -68,10 +69,10 @@ class NullSpace(Study):
         "fig5": "attention to separators, raw and effective, from separators and from all other tokens",
         "mass": "the share of each head's squared weights that changes nothing",
     }
-    bucket: int = 8
-    buckets: int = 128
-    points: int = 3000
-    seed: int = 0
+    bucket: int = setting(8, least=1)
+    buckets: int = setting(128, least=1, most=10**5)
+    points: int = setting(3000, least=1, most=10**7)
+    seed: int = setting(0, least=0, most=SEED)
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         kinds, rows = key_kinds(layer, reading), row_weights(layer, reading)

@@ -20,6 +20,7 @@ from jaxtyping import Float, Float64
 from numpy import ndarray
 from torch import Tensor
 
+from headwise.allowed import setting
 from headwise.measures import ATTENTION
 from headwise.measures.reductions import diagonal, key_sums, row_entropy
 from headwise.models.model import Model
@@ -50,10 +51,7 @@ class Profile(Study):
     title: ClassVar[str] = "What each head does, text by text"
     by_name: ClassVar[bool] = True  # `surface` says the same in a report
     captions: ClassVar[Mapping[str, str]] = {"profile": "what each head does in the mean over texts, head by head"}
-    quantity: str = "raw"
-
-    def __post_init__(self):
-        ATTENTION.entry(self.quantity)  # refuses what there is not
+    quantity: str = setting("raw", of=ATTENTION)
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         """The part that these rows have in each document's means; blocks of rows are kept apart until the end."""

@@ -28,6 +28,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
+from headwise.allowed import check_fields
 from headwise.errors import InputError
 from headwise.models.model import Model
 from headwise.studies.answers import Answer
@@ -119,7 +120,7 @@ def asked_of(setting: Setting, texts: int) -> int:
 class Study(ABC):
     """A question. Subclasses are frozen dataclasses whose fields are the settings a user may choose."""
 
-    name: ClassVar[str]  # given by its registration
+    name: ClassVar[str] = ""  # given by its registration
     title: ClassVar[str] = ""  # a heading in plain words; empty: the name
     needs: ClassVar[Needs] = Needs()
     cost: ClassVar[Cost] = "pass"  # shares the one pass, has passes of its own, or learns for long
@@ -130,6 +131,10 @@ class Study(ABC):
         False  # True: a checkpoint is loaded with the head it was saved with, where none is named
     )
     gradient: ClassVar[bool] = False  # True: `observe` also gets ∂loss/∂α, as layer.memo["gradient"]
+
+    def __post_init__(self) -> None:
+        """Refuse settings of another type, or out of the range that their field declares."""
+        check_fields(self, whose=f"study {self.name}")
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:  # noqa: ARG002
         """The statistics of one layer (or a block of its rows) of one batch."""

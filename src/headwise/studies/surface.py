@@ -16,6 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headwise.allowed import setting
+from headwise.measures import ATTENTION
 from headwise.measures.reductions import diagonal, key_sums, row_entropy
 from headwise.plots import scatter
 from headwise.plots.theme import themed
@@ -48,7 +50,7 @@ class Surface(Study):
         "rel-pos": "attention to the previous, the same and the next token",
         "fig4": "entropy of the weights, against uniform attention",
     }
-    quantities: tuple[str, ...] = ("raw", "effective", "norm")
+    quantities: tuple[str, ...] = setting(("raw", "effective", "norm"), of=ATTENTION)
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         """Per quantity one grid of means: every number of a row over every set of rows, in one product."""

@@ -24,6 +24,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headwise.allowed import SEED, setting
 from headwise.attributions import token_predictions
 from headwise.attributions.explain import explain
 from headwise.attributions.faithfulness import kendall
@@ -74,23 +75,22 @@ class Adversary(Study):
         "divergence": "how far attention can be moved while the answer stays, head by head",
         "importance": "whether attention ranks tokens as gradients and removal do",
     }
-    epsilon: float = 0.05
-    steps: int = 60
-    rate: float = 0.3
-    rows: int = 2
+    epsilon: float = setting(0.05, above=0, most=1)
+    steps: int = setting(60, least=1)
+    rate: float = setting(0.3, above=0)
+    rows: int = setting(2, least=0)
     removal: str = "mask"
     head_only: bool = True
-    texts: int = 0
-    seed: int = 0
+    texts: int = setting(0, least=0)
+    seed: int = setting(0, least=0, most=SEED)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.head_only:
             raise InputError(
                 "Adversaries that are trained start from scratch, which is done for taggers only "
                 "(`headwise reproduce yang`); of a model as it is, head_only must hold. Leave it out."
             )
-        if self.rows < 0:
-            raise InputError(f"The exact form is looked for in 0 rows or more, but rows={self.rows} was asked for.")
         self._search()
 
     def _search(self) -> Search:

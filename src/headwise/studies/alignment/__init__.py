@@ -20,6 +20,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from headwise.allowed import SEED, setting
 from headwise.errors import InputError
 from headwise.measures.wordmaps import whole
 from headwise.models.model import Model
@@ -93,38 +94,28 @@ class Alignment(Study):
         "fig13-17": "the maps of one pair in every layer",
         "table3": "alignment error of the best layer of each map, against other aligners",
     }
-    quantities: tuple[str, ...] = ("raw", "effective", "norm", "norm-sum", "alti")
-    positions: tuple[str, ...] = POSITIONS
-    extractions: tuple[str, ...] = ("argmax",)
-    rule: str = "soft"
-    threshold: float = 0.2
+    quantities: tuple[str, ...] = setting(("raw", "effective", "norm", "norm-sum", "alti"), one_of=offered)
+    positions: tuple[str, ...] = setting(POSITIONS, one_of=POSITIONS)
+    extractions: tuple[str, ...] = setting(("argmax",), one_of=tuple(EXTRACTIONS))
+    rule: str = setting("soft", one_of=RULES)
+    threshold: float = setting(0.2, above=0, most=1)
     heads: bool = True
-    gradients: tuple[str, ...] = ()
-    samples: int = 10
-    noise: float = 0.15
+    gradients: tuple[str, ...] = setting((), one_of=gradients.METHODS)
+    samples: int = setting(10, least=1)
+    noise: float = setting(0.15, least=0, most=100)
     beside: tuple[str, ...] = ()
-    choose: float = 0.2
-    choose_first: int = 0
-    examples: int = 3
-    resamples: int = 1000
-    seed: int = 0
+    choose: float = setting(0.2, above=0, below=1)
+    choose_first: int = setting(0, least=0)
+    examples: int = setting(3, least=0)
+    resamples: int = setting(1000, least=1, most=10**6)
+    seed: int = setting(0, least=0, most=SEED)
 
     def check(self, model: Model) -> None:
         super().check(model)
         check_division(self.choose, self.choose_first, self.resamples)
-        for name, chosen, known in (
-            ("quantities", self.quantities, offered()),
-            ("positions", self.positions, POSITIONS),
-            ("extractions", self.extractions, tuple(EXTRACTIONS)),
-            ("gradients", self.gradients, gradients.METHODS),
-            ("rule", (self.rule,), RULES),
-        ):
-            if (unknown := set(chosen) - set(known)) or not (chosen or name == "gradients"):
-                raise InputError(
-                    f"{name} must be of {', '.join(known)}; got {', '.join(sorted(unknown)) or 'none'}. Correct it."
-                )
-        if not 0 < self.threshold <= 1:
-            raise InputError(f"threshold must be a share of a row, above 0 and up to 1; got {self.threshold}.")
+        for name in ("quantities", "positions", "extractions"):
+            if not getattr(self, name):
+                raise InputError(f"{name} of study alignment must have at least one part; leave it out for all.")
         if self.rule == "union" and "mutual" in self.extractions:
             raise InputError("rule=union goes with argmax and threshold; got mutual. Take it with rule=soft.")
         if not any(map(together, self.quantities)) and not self.heads:

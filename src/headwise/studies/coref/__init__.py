@@ -25,7 +25,9 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from headwise.allowed import SEED, setting
 from headwise.errors import InputError
+from headwise.measures import ATTENTION
 from headwise.measures.wordmaps import visible_words, word_map
 from headwise.models.model import Model
 from headwise.plots.relations import best_of_each
@@ -69,15 +71,15 @@ class Coref(Study):
     captions: ClassVar[Mapping[str, str]] = {
         "table2": "the best head at finding antecedents, against rules (Clark et al. 2019)",
     }
-    quantities: tuple[str, ...] = ("raw", "effective", "norm")
+    quantities: tuple[str, ...] = setting(("raw", "effective", "norm"), of=ATTENTION)
     windows: bool = False
-    window_tokens: int = 128
-    overlap: int = 64
-    choose: float = 0.5
-    choose_first: int = 0
+    window_tokens: int = setting(128, least=4)
+    overlap: int = setting(64, least=0)
+    choose: float = setting(0.5, above=0, below=1)
+    choose_first: int = setting(0, least=0)
     first_token: bool = False
-    resamples: int = 1000
-    seed: int = 0
+    resamples: int = setting(1000, least=1, most=10**6)
+    seed: int = setting(0, least=0, most=SEED)
 
     def has(self, hook: str) -> bool:
         """Documents are read in the engine's pass, or in windows by the study itself, not both."""

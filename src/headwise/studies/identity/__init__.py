@@ -28,6 +28,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from headwise.allowed import SEED, setting
 from headwise.attributions import ORIGINS
 from headwise.errors import InputError
 from headwise.models.model import Model
@@ -50,14 +51,7 @@ from headwise.text.tags import by_sentence, by_spacy, check_spacy, source, token
 from headwise.types import Encoding
 
 SOLVERS = ("closed-form", "newton", "adam")
-CHOICES = {
-    "solver": SOLVERS,
-    "dtype": ("float32", "float16"),
-    "tags": ("none", "corpus", "spacy"),
-    "maps": MAPS,
-    "distances": DISTANCES,
-    "sets": tuple(SETS),
-}
+SHARES = 3  # of the sentences: training, validation, test
 
 
 @STUDIES.add(
@@ -102,42 +96,40 @@ class Identity(Study):
         "frequency": "which tokens are lost, by frequency",
         "attribution": "whether tokens that kept little of themselves are the ones that are lost",
     }
-    maps: tuple[str, ...] = ("none", "linear")
-    distances: tuple[str, ...] = DISTANCES
-    source: tuple[str | int, ...] = ("all",)
-    target: str | int = "input"
-    offsets: tuple[int, ...] = (0,)
+    maps: tuple[str, ...] = setting(("none", "linear"), one_of=MAPS)
+    distances: tuple[str, ...] = setting(DISTANCES, one_of=DISTANCES)
+    source: tuple[str | int, ...] = setting(("all",), least=0)
+    target: str | int = setting("input", least=0)
+    offsets: tuple[int, ...] = setting((0,), least=-(10**4), most=10**4)
     cross: bool = True
-    sets: tuple[str, ...] = ("test",)
-    folds: int = 10
-    split: tuple[float | int, ...] = (70, 15, 15)
-    fraction: float = 1.0
-    solver: str = "closed-form"
-    rate: float = 1e-4
-    batch: int = 256
-    patience: int = 20
-    hidden: int = 1000
-    epochs: int = 10_000
-    dtype: str = "float32"
-    sentences: int = 2000
-    keep: float = 1.0
-    attribution: int = 0
-    tangents: int = 4
-    tags: str = "none"
-    seed: int = 0
+    sets: tuple[str, ...] = setting(("test",), one_of=tuple(SETS))
+    folds: int = setting(10, least=1)
+    split: tuple[float | int, ...] = setting((70, 15, 15), least=0, most=10**6)
+    fraction: float = setting(1.0, above=0, most=1)
+    solver: str = setting("closed-form", one_of=SOLVERS)
+    rate: float = setting(1e-4, above=0, most=10)
+    batch: int = setting(256, least=1)
+    patience: int = setting(20, least=1)
+    hidden: int = setting(1000, least=1, most=10**6)
+    epochs: int = setting(10_000, least=1)
+    dtype: str = setting("float32", one_of=("float32", "float16"))
+    sentences: int = setting(2000, least=1)
+    keep: float = setting(1.0, above=0, most=1)
+    attribution: int = setting(0, least=0)
+    tangents: int = setting(4, least=1)
+    tags: str = setting("none", one_of=("none", "corpus", "spacy"))
+    seed: int = setting(0, least=0, most=SEED)
 
-    def __post_init__(self):
-        for name, allowed in CHOICES.items():
-            given = getattr(self, name)
-            for one in given if isinstance(given, tuple) else (given,):
-                if one not in allowed:
-                    raise InputError(f"{name} of study identity must be {', '.join(allowed)}, but {one!r} was given.")
-        for name in ("folds", "batch", "patience", "hidden", "epochs", "sentences", "tangents"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} of study identity must be 1 or more, but {getattr(self, name)} was given.")
-        for name in ("fraction", "keep"):
-            if not 0 < getattr(self, name) <= 1:
-                raise InputError(f"{name} of study identity must be in (0, 1], but {getattr(self, name)} was given.")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.split) != SHARES or not self.split[0] or not self.split[-1]:
+            raise InputError(
+                "split of study identity must be three numbers, for training, validation and test, the first and the "
+                f"last above 0, but {','.join(map(str, self.split))} was given."
+            )
+        for name in ("maps", "distances", "source", "offsets", "sets"):
+            if not getattr(self, name):
+                raise InputError(f"{name} of study identity must have at least one part; leave it out for all.")
 
     def check(self, model: Model) -> None:
         layers = model.layers()

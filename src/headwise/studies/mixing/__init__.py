@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from headwise.allowed import SEED, setting
 from headwise.attributions import ORIGINS
 from headwise.errors import InputError
 from headwise.models.model import Model
@@ -64,23 +65,17 @@ class Mixing(Study):
         "fig5-15": "how much of a token is left, by part of speech, in every layer",
         "fig26-37": "how much of a token is left, by part of speech, in every layer",
     }
-    quantity: str = "hidden-token"
-    tangents: int = 2
-    seed: int = 0
-    target: str | int = "predicted"
+    quantity: str = setting("hidden-token", of=ORIGINS)
+    tangents: int = setting(2, least=0)
+    seed: int = setting(0, least=0, most=SEED)
+    target: str | int = setting("predicted", least=0)
     tags: str = "corpus"
-    tagset: str = "xpos"
-    example: str | int = "0"
-    texts: int = 16
+    tagset: str = setting("xpos", one_of=TAGSETS)
+    example: str | int = setting("0", least=0)
+    texts: int = setting(16, least=0)
 
-    def __post_init__(self):
-        ORIGINS.entry(self.quantity)
-        for name in ("tangents", "texts"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 0:
-                raise InputError(f"{name} must be a whole number, 0 or more, but {value!r} was asked for.")
-        if self.tagset not in TAGSETS:
-            raise InputError(f"A tagset is {' or '.join(TAGSETS)}, but {self.tagset!r} was asked for.")
+    def __post_init__(self) -> None:
+        super().__post_init__()
         _ = self._example
 
     def check(self, model: Model) -> None:  # noqa: ARG002

@@ -29,6 +29,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headwise.allowed import SEED, setting
 from headwise.measures.norms import sent_norm
 from headwise.models.model import Model
 from headwise.models.values import singular_values, value_maps
@@ -46,6 +47,7 @@ from headwise.studies.study import Reading, Setting, State, Stats, Study, at, ea
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
 
+PARTS = (1, 2, 4, 8, 16, 32, 64, 128)  # bins an octave: they halve the bits of a number
 LAYERS, LENGTH = 2**10, 2**20  # more than any model has: room for the ids of samples
 
 
@@ -72,13 +74,13 @@ class Norms(Study):
         "fig12": "to all other tokens, head by head",
         "table2": "rank correlation of weight and length, by kind of token",
     }
-    weight_parts: int = 8
-    norm_parts: int = 32
-    points: int = 1000
-    fraction: float = 1e-3
-    occurrences: int = 8192
+    weight_parts: int = setting(8, one_of=PARTS)
+    norm_parts: int = setting(32, one_of=PARTS)
+    points: int = setting(1000, least=1, most=10**7)
+    fraction: float = setting(1e-3, above=0, most=1)
+    occurrences: int = setting(8192, least=1, most=10**7)
     frequencies: str | None = None
-    seed: int = 0
+    seed: int = setting(0, least=0, most=SEED)
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         kinds = key_kinds(layer, reading)

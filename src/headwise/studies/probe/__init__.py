@@ -28,6 +28,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headwise.allowed import SEED, setting
 from headwise.errors import InputError
 from headwise.measures import ATTENTION
 from headwise.measures.wordmaps import Words, word_map
@@ -78,27 +79,21 @@ class Probe(Study):
         "weights": "which heads the probe listens to",
         "structural": "parse trees in the distances of hidden tokens, layer by layer",
     }
-    quantities: tuple[str, ...] = ("raw", "effective", "norm")
+    quantities: tuple[str, ...] = setting(("raw", "effective", "norm"), of=ATTENTION)
     vectors: str = "glove"
-    train: int = 0
-    seeds: int = 3
-    epochs: int = 3
-    batch: int = 1
-    rate: float = 0.002
+    train: int = setting(0, least=0)
+    seeds: int = setting(3, least=1)
+    epochs: int = setting(3, least=1)
+    batch: int = setting(1, least=1)
+    rate: float = setting(0.002, above=0, most=10)
     random: bool = True
-    structural_rank: int = 64
-    structural_epochs: int = 10
-    seed: int = 0
+    structural_rank: int = setting(64, least=1)
+    structural_epochs: int = setting(10, least=0)
+    seed: int = setting(0, least=0, most=SEED)
 
     def check(self, model: Model) -> None:
         super().check(model)
-        if min(self.seeds, self.epochs, self.batch, self.structural_rank) < 1:
-            raise InputError(
-                "seeds, epochs, batch and structural_rank of study probe must be 1 or more; leave them out."
-            )
         word_vectors(self.vectors)
-        for quantity in self.quantities:
-            ATTENTION[quantity]
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         """Word-level maps of every quantity."""

@@ -26,7 +26,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headwise.errors import InputError
+from headwise.allowed import SEED, setting
+from headwise.measures import ATTENTION
 from headwise.measures.wordmaps import only, visible_words, word_map
 from headwise.models.model import Model
 from headwise.stats import Pieces, Sums
@@ -67,21 +68,19 @@ class Syntax(Study):
         "table1": "the best head of each relation, against the best fixed offset (Clark et al. 2019)",
         "heads": "every head and relation: how often the syntactic head is where it attends most",
     }
-    quantities: tuple[str, ...] = ("raw", "effective", "norm")
-    directions: tuple[str, ...] = DIRECTIONS[:2]
-    choose: float = 0.5
-    choose_first: int = 0
+    quantities: tuple[str, ...] = setting(("raw", "effective", "norm"), of=ATTENTION)
+    directions: tuple[str, ...] = setting(DIRECTIONS[:2], one_of=DIRECTIONS)
+    choose: float = setting(0.5, above=0, below=1)
+    choose_first: int = setting(0, least=0)
     first_token: bool = False
     clitic: bool = True
-    reach: int = 10
-    resamples: int = 1000
-    seed: int = 0
+    reach: int = setting(10, least=1, most=10**4)
+    resamples: int = setting(1000, least=1, most=10**6)
+    seed: int = setting(0, least=0, most=SEED)
 
     def check(self, model: Model) -> None:
         super().check(model)
         check_division(self.choose, self.choose_first, self.resamples)
-        if unknown := set(self.directions) - set(DIRECTIONS):
-            raise InputError(f"Directions are {', '.join(DIRECTIONS)}; got {', '.join(sorted(unknown))}.")
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         """One bit a pair, direction and head; the pairs themselves come with the first layer."""

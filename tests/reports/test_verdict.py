@@ -1,0 +1,93 @@
+"""The first page's verdict: the worst vote decides, the sentence says whose, and what was given is not asked for."""
+
+# ruff: noqa: E501 - sentences are compared whole
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headwise.reports.answers import Card, card, verdict
+from headwise.studies.answers import BELIEVE, DOING, MIXING, NOISE, Answer, Vote, graded
+
+UNIQUE = Vote("unique", "yes", "weights are unique")
+SHORT = Vote("carries", "no", "the weight is on short vectors")
+MIXED = Vote("words", "with care", "tokens are mixed")
+MATTERS = Vote("matters", "yes", "the prediction falls")
+
+
+@pytest.mark.parametrize(
+    ("votes", "said"),
+    [
+        ([("nullspace", UNIQUE)],
+         "As far as single heads go, yes: weights are unique. Decided by nullspace, its one test."),
+        ([("nullspace", UNIQUE), ("faithfulness", MATTERS)],
+         "Yes, as far as was measured: weights are unique; the prediction falls. Decided by nullspace, faithfulness, of 2 "
+         "tests."),
+        ([("nullspace", UNIQUE), ("mixing", MIXED), ("faithfulness", MATTERS)],
+         "With care: tokens are mixed. Decided by mixing, of 3 tests."),
+        ([("nullspace", UNIQUE), ("norms", SHORT), ("mixing", MIXED)],
+         "No, not the raw weights: the weight is on short vectors. Decided by norms, of 3 tests."),
+        ([("mixing", MIXED), ("norms", SHORT), ("ablation", SHORT)],
+         "No, not the raw weights: the weight is on short vectors; the weight is on short vectors. Decided by norms, "
+         "ablation, of 3 tests."),
+        ([], "Nothing that was run decides this."),
+    ],
+)  # fmt: skip
+def test_the_worst_vote_decides_and_is_named(votes: Any, said: str) -> None:
+    assert verdict(votes) == said
+
+
+LEFT_OUT = {
+    "probe": "it is run where it is named.",
+    "faithfulness": "Study faithfulness reads texts with labels: name their column (--label COLUMN).",
+    "adversary": "Study adversary reads texts with labels: name their column (--label COLUMN).",
+}
+
+
+def believed(*votes: Vote, left_out: dict[str, str]) -> Card:
+    return card(BELIEVE, [("nullspace", Answer(BELIEVE, "r = 0.95.", vote=vote)) for vote in votes], left_out)
+
+
+def test_labels_are_asked_for_where_they_were_not_given() -> None:
+    found = believed(UNIQUE, left_out=LEFT_OUT)
+    assert found.because == (
+        ("r = 0.95.", "nullspace"),
+        ("Whether what attention names matters to the model's answer was not measured. Study faithfulness reads texts with "
+         "labels: name their column (--label COLUMN).", "faithfulness"),
+    )  # fmt: skip
+
+
+def test_what_was_given_is_not_asked_for() -> None:
+    """With labels the reason is the model's; with a vote on the answer, or where nobody left a study out, none."""
+    refused = {"faithfulness": "A model with a classification head is needed: --task classification."}
+    assert believed(UNIQUE, left_out=refused).because[1][0].endswith("--task classification.")
+    assert "label" not in believed(UNIQUE, left_out=refused).because[1][0]
+    assert len(believed(UNIQUE, MATTERS, left_out=LEFT_OUT).because) == 2
+    assert len(believed(UNIQUE, left_out={}).because) == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "fallback"),
+    [
+        (DOING, "Each head's attention by position and by kind of token is in the section on where heads look."),
+        (MIXING, "Where a hidden token's word can still be told is in the sections below."),
+        (NOISE, "Heads that repeat each other or park their attention."),
+        ("What else?", ""),
+    ],
+)
+def test_the_first_headline_answers_and_else_a_pointer(question: str, fallback: str) -> None:
+    plain = Answer(question, "One thing.")
+    assert card(question, [("a", plain)], {}).short == fallback
+    both = [("a", plain), ("b", Answer(question, "Two.", headline="In short.")), ("c", Answer(question, "3.", "Late."))]
+    assert card(question, both, {}) == Card(question, "In short.", (("One thing.", "a"), ("Two.", "b"), ("3.", "c")))
+
+
+def test_grades_include_their_thresholds() -> None:
+    assert [graded(value, care=0.5, yes=0.9) for value in (0.9, 0.899, 0.5, 0.499)] == [
+        "yes",
+        "with care",
+        "with care",
+        "no",
+    ]

@@ -1,0 +1,449 @@
+"""Every sentence of every study: a table by hand on each side of each threshold, and the exact words it must give."""
+
+# ruff: noqa: E501 - sentences are compared whole
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from headwise.studies import STUDIES
+from headwise.studies.answers import BELIEVE, DOING, MIXING, NOISE, Answer, Vote
+from headwise.studies.study import Setting
+
+NB = "\u00a0"
+
+
+def setting(documents: int = 3, tokens: int = 60, stack: str = "self") -> Setting:
+    return Setting("model", {stack: (2, 2, 8)}, False, {"documents": documents, "tokens": tokens})
+
+
+def answered(
+    study: str, table: pl.DataFrame, question: str, *, of: Setting | None = None, **settings: Any
+) -> list[Answer]:
+    answers = STUDIES[study](**settings).answers(table, of or setting())
+    return [answer for answer in answers if answer.question == question]
+
+
+def said(study: str, table: pl.DataFrame, question: str, **settings: Any) -> list[str]:
+    return [answer.says for answer in answered(study, table, question, **settings)]
+
+
+# --- surface ---
+
+
+def surface(entropy: list[float], first: list[float], separator: list[float], quantity: str = "raw") -> pl.DataFrame:
+    n = len(entropy)
+    return pl.DataFrame({"stack": ["self"] * n, "quantity": [quantity] * n, "name": [f"L0.H{i}" for i in range(n)],
+                         "entropy": entropy, "to_first": first, "to_separator": separator})  # fmt: skip
+
+
+def test_surface_names_the_sharpest_and_the_broadest_head() -> None:
+    table = surface([1.25, 0.5, 2.0], [0.1] * 3, [0.1] * 3)
+    assert said("surface", table, DOING) == [
+        "The sharpest head is L0.H1 (entropy 0.50 nats), the broadest L0.H2 (2.00), in the mean over 3 texts."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "separator", "told"),
+    [
+        ([0.5, 0.2], [0.5, 0.1], "0 of 2"),
+        ([0.51, 0.2], [0.0, 0.1], "1 of 2: L0.H0"),
+        ([0.1, 0.51], [0.52, 0.1], "2 of 2: L0.H0, L0.H1"),
+    ],
+)
+def test_surface_counts_the_heads_that_park(first: list[float], separator: list[float], told: str) -> None:
+    assert said("surface", surface([1.0, 2.0], first, separator), NOISE) == [
+        f"Heads with over 50{NB}% of their weight on the first token or on separators: {told}."
+    ]
+
+
+def test_surface_speaks_of_raw_weights_and_of_the_first_stack_alone() -> None:
+    table = pl.concat([surface([1.0], [0.9], [0.0], "effective"), surface([2.0], [0.1], [0.0])])
+    assert said("surface", table, NOISE)[0].endswith("0 of 1.")
+    assert said("surface", table, NOISE, quantities=("effective",)) == []
+    both = pl.concat([surface([1.0], [0.1], [0.0]), surface([2.0], [0.9], [0.0]).with_columns(stack=pl.lit("cross"))])
+    assert said("surface", both, NOISE)[0].endswith("0 of 1.")
+
+
+# --- distances ---
+
+
+def pairs(behaviours: list[str], js: dict[tuple[int, int], float]) -> pl.DataFrame:
+    n = range(len(behaviours))
+    rows = [("self", f"L0.H{a}", f"L0.H{b}", behaviours[a], js.get((min(a, b), max(a, b)), 0.3)) for a in n for b in n]
+    return pl.DataFrame(rows, schema=["stack", "a", "b", "behaviour_a", "js"], orient="row")
+
+
+def test_distances_count_behaviours_by_name() -> None:
+    found = answered("distances", pairs(["other", "previous token", "broad", "previous token"], {}), DOING)
+    assert [answer.says for answer in found] == [
+        "2 of 4 look at the previous token: L0.H1, L0.H3.",
+        "1 of 4 look everywhere: L0.H2.",
+    ]
+    headline = "3 of 4 heads have a behaviour that can be named by position; 1 have none (3 texts)."
+    assert {answer.headline for answer in found} == {headline}
+
+
+def test_distances_say_where_no_head_has_a_behaviour() -> None:
+    (only,) = answered("distances", pairs(["other", "other"], {}), DOING)
+    assert only.says == f"No head gives over 40{NB}% of its attention to one place."
+    assert only.headline == "0 of 2 heads have a behaviour that can be named by position; 2 have none (3 texts)."
+
+
+@pytest.mark.parametrize(("js", "count"), [(0.049, "1"), (0.05, "None"), (0.3, "None")])
+def test_distances_count_copies_below_their_threshold(js: float, count: str) -> None:
+    assert said("distances", pairs(["other"] * 3, {(0, 2): js}), NOISE) == [
+        f"{count} of 3 pairs of heads attend nearly alike (below 0.05 nats of Jensen–Shannon divergence, 3 texts); what "
+        "they carry may differ."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "does"),
+    [
+        ("previous token", "look at the previous token"), ("next token", "look at the next token"),
+        ("current token", "look at the token itself"), ("first token", "park on the first token"),
+        ("separator", "park on separators"), ("punctuation", "look at periods and commas"), ("broad", "look everywhere"),
+    ],
+)  # fmt: skip
+def test_every_behaviour_has_its_words(kind: str, does: str) -> None:
+    assert said("distances", pairs([kind, "other"], {}), DOING) == [f"1 of 2 {does}: L0.H0."]
+
+
+# --- importance ---
+
+
+def test_importance_names_what_the_loss_hangs_on_least_and_most() -> None:
+    table = pl.DataFrame({"stack": ["self"] * 2, "to_first": [1e-4, 3e-4], "to_separator": [float("nan")] * 2,
+                          "to_punctuation": [0.02, 0.02], "to_other": [0.01, 0.01]})  # fmt: skip
+    assert said("importance", table, NOISE) == [
+        "The loss hangs least on weights to the first token (mean |∂loss/∂α| 0.0002 nats) and most on those to "
+        "punctuation (0.02), over 3 texts."
+    ]
+
+
+# --- nullspace ---
+
+
+def facts(rows: list[tuple[str, str, int | None, float | None, float]]) -> pl.DataFrame:
+    """paper, what, head, length, value."""
+    return pl.DataFrame(
+        [("self", paper, what, head, None if head is None else f"L0.H{head}", length, value)
+         for paper, what, head, length, value in rows],
+        schema={"stack": pl.String, "paper": pl.String, "what": pl.String, "head": pl.Int64, "name": pl.String,
+                "length": pl.Float64, "value": pl.Float64}, orient="row",
+    )  # fmt: skip
+
+
+def null_space(r: list[float], free: float = 2.4, unique: float = 0.75) -> pl.DataFrame:
+    heads = [("fig1a", "pearson", head, None, value) for head, value in enumerate(r)]
+    rows = [("rank", "null_dim", 0, None, free), ("rank", "null_dim", 1, None, free)]
+    # buckets of lengths, as the table has them too: a long one with few rows must not count as much as a short one
+    buckets = [("rank", "null_dim", None, 8.0, 0.0), ("rank", "null_dim", None, 90.0, 82.0)]
+    return facts([*heads, *rows, *buckets, ("rank", "identifiable_rows", 0, None, unique)])
+
+
+@pytest.mark.parametrize(
+    ("r", "verdict", "because"),
+    [
+        (0.90, "yes", "the raw weights are nearly what reaches a head's output"),
+        (0.89, "with care", "a good part of the raw weights changes nothing in a head's output"),
+        (0.50, "with care", "a good part of the raw weights changes nothing in a head's output"),
+        (0.49, "no", "most of what the raw weights show changes nothing in a head's output"),
+    ],
+)
+def test_nullspace_votes_by_the_correlation_of_raw_and_effective(r: float, verdict: Any, because: str) -> None:
+    *_, answer = answered("nullspace", null_space([r, r]), BELIEVE)
+    assert answer.vote == Vote("unique", verdict, because)
+    assert answer.says == (
+        "Raw weights and effective weights, the part of them that the output depends on, correlate with r = "
+        f"{r:.2f} ± 0.00 over 2 heads (mean ± standard deviation)."
+    )
+
+
+def test_nullspace_tells_free_directions_by_the_mean_over_rows_not_over_buckets() -> None:
+    first, *_ = said("nullspace", null_space([0.9, 0.8]), BELIEVE)
+    assert first == (
+        "A head passes on 8 numbers a token, and the 3 texts have 20 tokens on average: a row of weights can be moved in "
+        f"2.4 directions, in the mean over rows, and the head's output stays the same; 75{NB}% of the rows are unique."
+    )
+    assert "moved in 46 directions" in said("nullspace", null_space([0.9, 0.8], free=46.2), BELIEVE)[0]
+
+
+def test_nullspace_says_where_texts_are_too_short() -> None:
+    first, second = answered("nullspace", null_space([]), BELIEVE)
+    assert first.vote is None
+    assert second.vote is None
+    assert second.says == "These texts are too short to tell raw and effective attention apart."
+
+
+@pytest.mark.parametrize(("share", "half"), [(0.50, 1), (0.51, 2)])
+def test_nullspace_counts_heads_of_which_over_half_changes_nothing(share: float, half: int) -> None:
+    shares = [("mass", "null_share", head, None, value) for head, value in enumerate([share, 0.1, 0.8])]
+    (answer,) = answered("nullspace", facts(shares), NOISE)
+    assert answer.headline == f"In {half} of 3 heads over half of the squared weights change nothing (3 texts)."
+    assert answer.says == f"The most is 80{NB}%, in L0.H2."
+
+
+# --- norms ---
+
+
+def carried(weights: dict[str, float], norms: dict[str, float]) -> pl.DataFrame:
+    rows = [("self", "fig3", what, kind, value)
+            for what, of in (("alpha", weights), ("norm", norms)) for kind, value in of.items()]  # fmt: skip
+    return pl.DataFrame(rows, schema=["stack", "paper", "what", "category", "value"], orient="row")
+
+
+@pytest.mark.parametrize(
+    ("weight", "norm", "verdict", "because"),
+    [
+        (0.48, 0.39, "yes", "what is carried goes where the weights go"),
+        (0.48, 0.38, "yes", "what is carried goes where the weights go"),
+        (0.48, 0.37, "with care", f"the first token takes 48{NB}% of the weight and carries 37{NB}% of the length of all vectors"),
+        (0.48, 0.18, "with care", f"the first token takes 48{NB}% of the weight and carries 18{NB}% of the length of all vectors"),
+        (0.48, 0.10, "no", f"the first token takes 48{NB}% of the weight and carries 10{NB}% of the length of all vectors"),
+        (0.30, 0.70, "no", f"the first token takes 30{NB}% of the weight and carries 70{NB}% of the length of all vectors"),
+    ],
+)  # fmt: skip
+def test_norms_vote_by_where_the_weight_goes_and_where_the_lengths_are(
+    weight: float, norm: float, verdict: Any, because: str
+) -> None:
+    table = carried(
+        {"first": weight, "separator": 0.01, "other": 0.99 - weight}, {"first": 2 * norm, "other": 2 - 2 * norm}
+    )
+    (answer,) = answered("norms", table, BELIEVE)
+    assert answer.vote == Vote("carries", verdict, because)
+    assert answer.says == (
+        f"The first token: {100 * weight:.0f}{NB}% of all weight, {100 * norm:.0f}{NB}% of the length of the vectors that "
+        "the weights carry (3 texts). A large weight on a short vector moves little."
+    )
+
+
+def test_norms_speak_of_the_kind_that_takes_most() -> None:
+    (answer,) = answered("norms", carried({"first": 0.2, "separator": 0.5, "other": 0.3},
+                                          {"first": 0.4, "separator": 0.1, "other": 0.5}), BELIEVE)  # fmt: skip
+    assert answer.vote is not None
+    assert (
+        answer.vote.because == f"separators take 50{NB}% of the weight and carry 10{NB}% of the length of all vectors"
+    )
+
+
+# --- mixing ---
+
+
+def mixed(own: list[float], lost: list[float]) -> pl.DataFrame:
+    rows = [("own", layer, "", "median", value) for layer, value in enumerate(own)]
+    rows += [("own", layer, "", "chance", 0.1) for layer in range(len(own))]
+    rows += [("not-own", layer, "", "share", value) for layer, value in enumerate(lost)]
+    return pl.DataFrame(rows, schema=["kind", "layer", "group", "statistic", "value"], orient="row")
+
+
+def test_mixing_tells_every_layer_and_of_how_many_texts() -> None:
+    found = answered("mixing", mixed([0.8, 0.345], [0.0, 0.25]), MIXING, of=setting(200), texts=3)
+    assert [answer.says for answer in found] == [
+        f"A token's own share in its hidden vector, layer by layer: 80, 34{NB}% (median over the tokens of 3 texts; an "
+        f"even mixture would be 10{NB}%).",
+        f"Hidden tokens whose largest part is another token's: 0, 25{NB}%, layer by layer (3 texts).",
+    ]
+    assert found[0].headline == (
+        f"From the first layer on: the median token is 80{NB}% itself after it, and 34{NB}% after the last."
+    )
+
+
+@pytest.mark.parametrize(
+    ("last", "verdict", "because"),
+    [
+        (0.50, "yes", "hidden tokens are still mostly their own words"),
+        (0.49, "with care", f"after the last layer the median hidden token is 49{NB}% its own word"),
+    ],
+)
+def test_mixing_votes_by_what_is_left_after_the_last_layer(last: float, verdict: Any, because: str) -> None:
+    (answer,) = answered("mixing", mixed([0.9, last], [0.0, 0.1]), BELIEVE, texts=0)
+    assert answer.vote == Vote("words", verdict, because)
+    assert answer.says == (
+        f"Weights are given to hidden tokens: the median one is {100 * last:.0f}{NB}% its own word after the last layer "
+        "(3 texts)."
+    )
+
+
+def test_mixing_leaves_out_layers_without_origins() -> None:
+    assert "layer by layer: 80\u00a0%" in said("mixing", mixed([0.8, float("nan")], [0.1, 0.2]), MIXING)[0]
+    assert said("mixing", mixed([float("nan")], [float("nan")]), MIXING) == []
+
+
+# --- identity ---
+
+
+def test_identity_tells_both_maps_with_their_tokens() -> None:
+    rows = [("rate", kind, distance, 0, layer, tested, "test", value, 40.0)
+            for kind, values in (("linear", (0.9, 0.8)), ("none", (0.7, 0.2)))
+            for distance in ("cosine", "l2")
+            for layer, value in enumerate(values) for tested in (layer, 1 - layer)]  # fmt: skip
+    table = pl.DataFrame(rows, schema=["what", "map", "distance", "offset", "layer", "tested", "set", "value", "count"],
+                         orient="row")  # fmt: skip
+    assert said("identity", table, MIXING) == [
+        f"A linear map still finds a token's own place among its sentence in 90, 80{NB}% of the cases, layer by layer (40 "
+        "tokens).",
+        f"Without a map, by the nearest vector alone: 70, 20{NB}% (40 tokens).",
+    ]
+    assert said("identity", table.filter(map="none"), MIXING) == [
+        f"Without a map, by the nearest vector alone: 70, 20{NB}% (40 tokens)."
+    ]
+
+
+# --- heads as classifiers ---
+
+
+def scored(what: str, rows: list[tuple[str, float, int, bool]]) -> pl.DataFrame:
+    return pl.DataFrame(
+        [("self", "raw", label, f"L0.H{at}", best, accuracy, count)
+         for at, (label, accuracy, count, best) in enumerate(rows)],
+        schema=["stack", "quantity", what, "name", "best", "accuracy", "count"], orient="row",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("study", "what"), [("syntax", "relation"), ("coref", "type")])
+def test_best_heads_are_named_from_fifty_examples_on(study: str, what: str) -> None:
+    table = scored(what, [("det", 0.5, 50, True), ("obj", 0.9, 49, True), ("case", 0.75, 200, True),
+                          ("case", 0.99, 200, False), ("all", 1.0, 900, True)])  # fmt: skip
+    assert said(study, table, DOING) == [
+        "Best heads, chosen on one part of the texts and scored on the other: case L0.H2 (75% of 200), det L0.H0 (50% of "
+        "50)."
+    ]
+    assert said(study, table.filter(pl.col("count") < 50), DOING) == [
+        "Best heads, chosen on one part of the texts and scored on the other: none with 50 examples."
+    ]
+
+
+def test_the_probe_stands_beside_the_next_word_and_its_control() -> None:
+    rows = [("uas", "attention", "raw", "argmax", 61.4, 60.0, 63.0, 12.0, 800),
+            ("uas", "attention", "raw", "tree", 99.0, 99.0, 99.0, 99.0, 800),
+            ("uas", "right-branching", None, "argmax", 26.3, 26.3, 26.3, 1.0, 800)]  # fmt: skip
+    table = pl.DataFrame(rows, schema=["what", "probe", "quantity", "decoder", "value", "low", "high", "control", "count"],
+                         orient="row")  # fmt: skip
+    assert said("probe", table, DOING) == [
+        f"Read together, the raw weights of all heads find the syntactic head of 61{NB}% of 800 words (60 to 63 over "
+        f"seeds); the next word is it in 26{NB}%, and heads drawn by word type are found for 12{NB}%."
+    ]
+    assert said("probe", table.filter(pl.col("probe") == "attention"), DOING) == []
+
+
+# --- predictions ---
+
+
+def explained(rows: dict[str, tuple[float, float, float]]) -> pl.DataFrame:
+    return pl.DataFrame(
+        [(name, 24, *gain) for name, gain in rows.items()],
+        schema=[
+            "method",
+            "texts",
+            "comprehensiveness_gain",
+            "comprehensiveness_gain_low",
+            "comprehensiveness_gain_high",
+        ],
+        orient="row",
+    )
+
+
+NOT_SHOWN = Vote("matters", "no", "the tokens that attention names are not shown to matter more than random ones")
+
+
+@pytest.mark.parametrize(
+    ("attention", "best", "vote"),
+    [
+        ((0.1, 0.0, 0.2), (0.2, 0.1, 0.3), NOT_SHOWN),
+        ((-0.1, -0.2, -0.05), (0.2, 0.1, 0.3), NOT_SHOWN),
+        ((0.1, float("nan"), float("nan")), (0.2, 0.1, 0.3), NOT_SHOWN),
+        ((0.1, 0.05, 0.15), (0.3, 0.16, 0.4), Vote("matters", "with care", "leave-one-out names tokens that matter more")),
+        ((0.1, 0.05, 0.15), (0.3, 0.14, 0.4), Vote("matters", "yes", "the prediction falls without the tokens that attention names")),
+    ],
+)  # fmt: skip
+def test_faithfulness_votes_by_intervals(attention: Any, best: Any, vote: Vote) -> None:
+    table = explained({"random": (0.0, 0.0, 0.0), "raw-attention": attention, "leave-one-out": best})
+    (answer,) = answered("faithfulness", table, BELIEVE)
+    assert answer.vote == vote
+
+
+def test_faithfulness_names_the_best_method_whichever_it_is() -> None:
+    table = explained({"random": (0.9, 0.9, 0.9), "raw-attention": (0.1, 0.05, 0.15), "rollout": (0.12, 0.0, 0.2),
+                       "leave-one-out": (0.3, 0.2, 0.4)})  # fmt: skip
+    start = "How far the prediction falls without the tokens that an explanation names, beyond random ones: "
+    end = f", over 24 texts (95{NB}% intervals); "
+    assert said("faithfulness", table, BELIEVE) == [
+        f"{start}leave-one-out +0.300 (+0.200 to +0.400); raw-attention +0.100 (+0.050 to +0.150){end}leave-one-out is the "
+        "best of 3 here."
+    ]
+    first = table.filter(pl.col("method") != "leave-one-out").with_columns(
+        comprehensiveness_gain=pl.when(method="raw-attention").then(0.5).otherwise("comprehensiveness_gain")
+    )
+    assert said("faithfulness", first, BELIEVE) == [
+        f"{start}raw-attention +0.500 (+0.050 to +0.150){end}raw-attention is the best of 2 here."
+    ]
+
+
+def test_faithfulness_has_no_vote_where_attention_was_not_asked_or_no_text_is_long_enough() -> None:
+    (answer,) = answered("faithfulness", explained({"rollout": (0.1, 0.0, 0.2)}), BELIEVE)
+    assert answer.vote is None
+    nothing = explained({"raw-attention": (float("nan"),) * 3})
+    assert said("faithfulness", nothing, BELIEVE) == ["No text was long enough to remove tokens from."]
+
+
+@pytest.mark.parametrize(
+    ("js", "verdict", "because"),
+    [
+        (0.10, "yes", "no attention far from the model's own gives its answer"),
+        (0.11, "with care", "all weights can be moved by 0.11 of at most 0.69 nats and the answer stays"),
+        (0.35, "with care", "all weights can be moved by 0.35 of at most 0.69 nats and the answer stays"),
+        (0.36, "no", "all weights can be moved by 0.36 of at most 0.69 nats and the answer stays"),
+    ],
+)
+def test_the_adversary_votes_by_how_far_attention_can_be_moved(js: float, verdict: Any, because: str) -> None:
+    rows = [("per-instance", None, "js", js, js - 0.02, js + 0.02, 12), ("per-instance", None, "tvd", 0.0312, 0.0, 0.1, 12),
+            ("per-instance", 1, "js", 9.0, 9.0, 9.0, 12), ("exact", None, "js", 9.0, 9.0, 9.0, 12)]  # fmt: skip
+    table = pl.DataFrame(rows, schema=["form", "head", "what", "value", "low", "high", "count"], orient="row")
+    (answer,) = answered("adversary", table, BELIEVE)
+    assert answer.vote == Vote("matters", verdict, because)
+    assert answer.says == (
+        f"For one text at a time, attention can be moved by {js:.2f} nats of Jensen–Shannon divergence ({js - 0.02:.2f} to "
+        f"{js + 0.02:.2f}; at most 0.69) while the prediction moves by 0.031 (total variation), in the mean over 12 texts."
+    )
+    assert answered("adversary", table.filter(form="exact"), BELIEVE) == []
+
+
+# --- alignment ---
+
+
+def aligned(rows: list[tuple[str, int | None, int | None, float | None, float | None, bool, float]]) -> pl.DataFrame:
+    """quantity, layer, head, aer, chosen_aer, best, agreement."""
+    return pl.DataFrame(
+        [(quantity, "input", layer, head, aer, 0.2, 0.4, chosen, best, agreement)
+         for quantity, layer, head, aer, chosen, best, agreement in rows],
+        schema={"quantity": pl.String, "position": pl.String, "layer": pl.Int64, "head": pl.Int64, "aer": pl.Float64,
+                "low": pl.Float64, "high": pl.Float64, "chosen_aer": pl.Float64, "best": pl.Boolean,
+                "agreement": pl.Float64}, orient="row",
+    )  # fmt: skip
+
+
+def test_alignment_names_the_map_chosen_on_other_pairs() -> None:
+    table = aligned([("raw", 0, None, 0.25, 0.5, True, 0.9), ("norm-sum", 1, None, 0.3, 0.4, True, 0.1),
+                     ("norm-sum", 0, None, 0.1, 0.1, False, 0.1), ("norm", 1, 2, 0.05, 0.05, True, 0.1),
+                     ("diagonal", None, None, 0.0, 0.0, True, 0.0)])  # fmt: skip
+    assert said("alignment", table, DOING) == [
+        f"Words are aligned best by norm-sum of decoder layer 1, input position: alignment error 30{NB}% (20{NB}% to 40{NB}%), "
+        "over 3 pairs."
+    ]
+
+
+def test_alignment_goes_by_agreement_without_gold_links() -> None:
+    table = aligned([("raw", 0, None, None, None, False, 0.2), ("alti", 1, None, None, None, False, 0.6)])
+    assert said("alignment", table, DOING) == [
+        f"Words are aligned best by alti of decoder layer 1, input position: 60{NB}% of its links are found from both sides, "
+        "over 3 pairs."
+    ]
+    assert said("alignment", aligned([("norm", 0, 1, None, None, False, 0.2)]), DOING) == [
+        "Single heads were scored, and no map of all heads together; they are in the section."
+    ]
