@@ -17,6 +17,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from headwise.errors import InputError
 
+Number = int | float
 KEY = "allowed"
 PLAIN = {int: "a whole number", float: "a number", str: "a name", bool: "true or false", NoneType: "none"}
 SEED = 2**63 - 1  # the largest that a generator takes
@@ -26,10 +27,10 @@ SEED = 2**63 - 1  # the largest that a generator takes
 class Allowed:
     """Bounds of a number, or the names there are; of a tuple, what each part may be. `of` is a registry of names."""
 
-    least: float | None = None
-    most: float | None = None
-    above: float | None = None
-    below: float | None = None
+    least: Number | None = None
+    most: Number | None = None
+    above: Number | None = None
+    below: Number | None = None
     one_of: tuple[Any, ...] = ()
     of: Any = None
 
@@ -73,11 +74,13 @@ def allowed(one: Field[Any]) -> Allowed:
     return one.metadata.get(KEY, ANY)
 
 
-def check_fields(of: Any, *, whose: str) -> None:
-    """Every field of a dataclass, by its type and by what was declared."""
-    hints = get_type_hints(type(of))
-    for one in fields(of):
-        check(f"{one.name} of {whose}", getattr(of, one.name), hints[one.name], allowed(one))
+def check_fields(kind: type[Any], given: Mapping[str, Any], *, whose: str) -> None:
+    """What is given for the fields of a dataclass, by their types and by what they declare."""
+    hints, known = get_type_hints(kind), {one.name: one for one in fields(kind)}
+    for name, value in given.items():
+        if name not in known:
+            raise InputError(f"A setting must be one that {whose} has, but there is no {name!r}: {', '.join(known)}.")
+        check(f"{name} of {whose}", value, hints[name], allowed(known[name]))
 
 
 def check_all(given: Mapping[str, Any], declared: Mapping[str, tuple[Any, Allowed]]) -> None:

@@ -49,11 +49,12 @@ class Naive:
     def stream(self, layer: int) -> dict[str, float]:
         return spread(np.concatenate(self.streams[layer]))
 
-    def to(self, maps: list[np.ndarray], category: int, rows: int | None = None) -> np.ndarray:
-        """Sum over the category's keys, mean over rows (of one category), mean over the texts that have such rows."""
+    def to(self, maps: list[np.ndarray], category: int, rows: int | None = None, but: int | None = None) -> np.ndarray:
+        """Sum over the category's keys, mean over rows (of one category, or of all but one), mean over the texts that
+        have such rows."""
         found = []
         for map_, kinds, row_kinds in zip(maps, self.kinds, self.row_kinds, strict=True):
-            chosen = np.ones(len(row_kinds), bool) if rows is None else row_kinds == rows
+            chosen = (row_kinds == rows) if rows is not None else (row_kinds != but)
             if chosen.any():
                 found.append(map_[:, chosen][:, :, kinds == category].sum(-1).mean(-1))
         return np.mean(found, axis=0)

@@ -120,9 +120,9 @@ def test_raw_effective_and_null_by_category(family: str, stack: str) -> None:
                        if paper != "fig5"}  # fmt: skip
                 expected = {"raw": raw[head], "effective": effective[head], "null": raw[head] - effective[head]}
                 assert got == pytest.approx(expected, abs=1e-6)
-        for number, rows in ((1, "separator"), (3, "other")):
-            raw = naive.to(naive.maps[layer], 1, number)
-            effective = naive.to(naive.effective[layer], 1, number)
+        for whose, rows in (({"rows": 1}, "separator"), ({"but": 1}, "other")):  # Clark: from [SEP], and from the rest
+            raw = naive.to(naive.maps[layer], 1, **whose)
+            effective = naive.to(naive.effective[layer], 1, **whose)
             for head in range(4):
                 found = facts(family, stack, paper="fig5", layer=layer, head=head, category=rows)
                 assert found["raw_to_separator"] == pytest.approx(raw[head], abs=1e-6)

@@ -37,9 +37,9 @@ def naive(model, texts, quantity: str, stack: str) -> dict[tuple[int, int], dict
 
 def _facts(a, raw, key_kinds, query_kinds, *, cross: bool) -> dict[str, float]:
     facts = {f"to_{name}": a[:, key_kinds == kind].sum(1).mean() for kind, name in enumerate(CATEGORIES)}
-    for name, kind in (("separator", 1), ("other", 3)):
-        if (query_kinds == kind).any():
-            facts[f"{name}_to_separator"] = a[query_kinds == kind][:, key_kinds == 1].sum(1).mean()
+    for name, rows in (("separator", query_kinds == 1), ("other", query_kinds != 1)):  # Clark: [SEP], and all the rest
+        if rows.any():
+            facts[f"{name}_to_separator"] = a[rows][:, key_kinds == 1].sum(1).mean()
     for name, offset in (("previous", -1), ("current", 0), ("next", 1)):
         near = [a[q, q + offset] for q in range(len(a)) if not cross and 0 <= q + offset < a.shape[1]]
         if near:

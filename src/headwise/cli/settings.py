@@ -31,7 +31,7 @@ def settings_of(studies: str, quantity: str | None, assignments: Sequence[str]) 
         for name in takers:
             chosen[name][key] = _value(value, known[name][key])
     for name, given in chosen.items():
-        STUDIES[name](**given)  # refuses what is out of range before a model is loaded
+        STUDIES[name].from_settings(given)  # refuses what is out of range before a model is loaded
     return chosen
 
 

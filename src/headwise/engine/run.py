@@ -77,7 +77,7 @@ def run(
         {"first": first, "segments": segments, "max_tokens": max_tokens, "threads": threads, "workers": workers,
          "shard_documents": shard_documents, "batch_tokens": batch_tokens, "seed": seed}, OPTIONS,
     )  # fmt: skip
-    chosen = [STUDIES[name](**(settings or {}).get(name, {})) for name in names]
+    chosen = [STUDIES[name].from_settings((settings or {}).get(name, {})) for name in names]
     if threads is not None:
         torch.set_num_threads(threads)
     if task is None and isinstance(model, str) and any(STUDIES[name].own_head for name in names):

@@ -78,7 +78,7 @@ def agenda(
     for name in wanted:
         given = {**STUDIES[name].for_report(means[name]), **(settings or {}).get(name, {})}
         try:
-            STUDIES[name](**given).check(model)
+            STUDIES[name].from_settings(given).check(model)
         except (InputError, ModelError) as error:
             if studies:
                 raise

@@ -64,6 +64,16 @@ def chooses(numbers: Sequence[int], fraction: float, first: int = 0) -> Bool[Ten
     return (known * 2654435761 % 2**32).double() / 2**32 < fraction
 
 
+def draws(scored: Bool[Tensor, " document"], resamples: int, seed: int) -> Float[Tensor, "resample document"]:
+    """How often each document is drawn in each resample of the bootstrap; those that do not score are never."""
+    where = torch.nonzero(scored).squeeze(1).numpy()
+    weights = np.zeros((resamples, len(scored)))
+    if len(where):
+        chances = np.full(len(where), 1 / len(where))
+        weights[:, where] = np.random.default_rng(seed).multinomial(len(where), chances, resamples)
+    return torch.from_numpy(weights)
+
+
 @dataclass(frozen=True)
 class Questions:
     """What was asked: the labels of every question, its document, and how the documents are divided and resampled."""
@@ -113,12 +123,7 @@ class Questions:
     @cached_property
     def _weights(self) -> Float[Tensor, "resample document"]:
         """How often each scored document is drawn in each resample."""
-        scored = torch.nonzero(~self.choosing).squeeze(1).numpy()
-        weights = np.zeros((self.resamples, len(self.choosing)), dtype=np.float32)
-        if len(scored):
-            chances = np.full(len(scored), 1 / len(scored))
-            weights[:, scored] = np.random.default_rng(self.seed).multinomial(len(scored), chances, self.resamples)
-        return torch.from_numpy(weights)
+        return draws(~self.choosing, self.resamples, self.seed).float()
 
     def scores(self, hits: Bool[Tensor, "item way head"]) -> dict[str, Sums]:
         """Per label, way and head: `chosen` and `scored` (right, asked), and the ends `low` and `high` of the score."""

@@ -71,7 +71,7 @@ class Importance(Study):
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         """`layer.memo` holds gradient [batch head query key] and loss [batch], NaN for texts that have none."""
         loss = layer.memo["loss"].double()
-        kinds = reading.key_categories(layer)[..., None] == torch.arange(len(CATEGORIES))
+        kinds = reading.key_kinds(layer)
         pairs = masked_pairs(layer).double()
         found = torch.einsum("bhqk,bqk,bkc->bhc", layer.memo["gradient"].double().abs(), pairs, kinds.double())
         count = torch.einsum("bqk,bkc->bc", pairs, kinds.double())

@@ -37,7 +37,7 @@ from headwise.plots.theme import themed
 from headwise.stats import Groups, Moments, Reservoir, Sums, merge, ravel
 from headwise.studies import STUDIES
 from headwise.studies.answers import BELIEVE, NOISE, Answer, Vote, graded
-from headwise.studies.received import ROWS, key_kinds, over_blocks, received, row_weights, to_categories
+from headwise.studies.received import ROWS, over_blocks, received, row_weights, to_categories
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack, masked_pairs
 from headwise.studies.tables import counted, first_stack, percent
 from headwise.text.categories import CATEGORIES
@@ -45,7 +45,7 @@ from headwise.types import Layer
 
 QUANTITIES = ("raw", "effective")
 LABELS = {"first": "[CLS] / first", "separator": "[SEP]", "punctuation": ". and ,"}
-FROM_TO = {"separator": "[SEP] → [SEP]", "other": "other → [SEP]"}
+FROM_TO = {"separator": "[SEP] → [SEP]", "other": "all others → [SEP]"}
 SEPARATOR = CATEGORIES.index("separator")
 ALIKE, PARTLY = 0.9, 0.5  # Pearson's r of raw and effective from which they say the same, or some of it
 HALF = 0.5  # of the squared weights
@@ -75,7 +75,7 @@ class NullSpace(Study):
     seed: int = setting(0, least=0, most=SEED)
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
-        kinds, rows = key_kinds(layer, reading), row_weights(layer, reading)
+        kinds, rows = reading.key_kinds(layer).double(), row_weights(layer, reading)
         state: Stats = {
             at(f"{quantity}/to", layer): to_categories(received(layer, reading, quantity), kinds, rows)
             for quantity in QUANTITIES
@@ -90,7 +90,7 @@ class NullSpace(Study):
             # Rows that see the same keys have the same rank: one row stands for all.
             ranks, seen, unique = ranks[:, :, :1], seen[:, :, :1], unique[:, :, :1]
             real = real.sum(-1, keepdim=True)
-        heads = torch.arange(ranks.shape[1])[:, None]
+        heads = torch.arange(ranks.shape[1], device=ranks.device)[:, None]
         over = Groups(ravel((heads, self._bucket(seen)), (len(heads), self.buckets)), (len(heads), self.buckets))
         return {
             at("rank", layer): Moments.of(ranks, real, over=over),
@@ -101,7 +101,7 @@ class NullSpace(Study):
     def _agreement(self, layer: Layer, reading: Reading) -> Stats:
         """Pearson's r and the null share of every text and head, once all its rows have been seen."""
         whole, reached = squared_norms(layer)
-        rows = torch.tensor([len(text) for text in reading.queries(layer)])[:, None]
+        rows = reading.query_lengths(layer)[:, None]
         got = (received(layer, reading, quantity)[:, :, 0] for quantity in QUANTITIES)
         sums = [keys.sum(-1, dtype=torch.float64) * rows for keys in got]
         squares = [_real_sum(x, layer.query_mask) for x in (whole, reached)]
@@ -110,13 +110,13 @@ class NullSpace(Study):
         if totals is None:
             return {}
         pearson, share = agreement(*totals)
-        lengths = torch.tensor([len(text) for text in reading.keys(layer)])[:, None].expand_as(pearson)
-        heads = torch.arange(pearson.shape[1]).expand_as(pearson)
+        lengths = reading.key_lengths(layer)[:, None].expand_as(pearson)
+        heads = torch.arange(pearson.shape[1], device=pearson.device).expand_as(pearson)
         cells = (pearson.shape[1], self.buckets)
         over = Groups(ravel((heads, self._bucket(lengths)), cells), cells)
-        ids = ravel((reading.documents[:, None], layer.index, heads), (0, LAYERS, HEADS))
+        ids = ravel((reading.documents.to(heads.device)[:, None], layer.index, heads), (0, LAYERS, HEADS))
         columns = (lengths, pearson, torch.full_like(heads, layer.index), heads)
-        here = torch.ones(())
+        here = torch.ones((), device=pearson.device)
         sample = Reservoir.of(columns, ids, here.bool(), size=self.points, seed=self.seed)
         return {
             at("pearson", layer): Moments.of(pearson, here, over=over),

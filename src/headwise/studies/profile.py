@@ -22,18 +22,18 @@ from torch import Tensor
 
 from headwise.allowed import setting
 from headwise.measures import ATTENTION
-from headwise.measures.reductions import diagonal, key_sums, row_entropy
+from headwise.measures.reductions import key_sums, row_entropy
 from headwise.models.model import Model
 from headwise.plots.grid import head_grid
 from headwise.plots.theme import themed
 from headwise.stats import Pieces
 from headwise.studies import STUDIES
+from headwise.studies.neighbours import OFFSETS, neighbour_rows, to_neighbour
 from headwise.studies.state import Key
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack, head_rows
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
 
-OFFSETS = {"previous": -1, "current": 0, "next": 1}
 NUMBERS = (*(f"to_{kind}" for kind in CATEGORIES), *OFFSETS, "entropy")
 SHOWN = {
     "to_first": "to the first token", "to_separator": "to separators", "previous": "to the previous token",
@@ -97,7 +97,7 @@ class Profile(Study):
 
 def _means(layer: Layer, reading: Reading, quantity: str) -> Float64[Tensor, "batch head number"]:
     """Σ over these rows of (number · the row's weight in its document); NaN where a document has no such row."""
-    kinds = (reading.key_categories(layer)[..., None] == torch.arange(len(CATEGORIES))).to(layer.alpha.dtype)
+    kinds = reading.key_kinds(layer).to(layer.alpha.dtype)
     all_rows = reading.row_weights(layer)
     sums = torch.einsum("bhqc,bq->bhc", key_sums(layer, quantity, kinds).double(), all_rows)
     near = [_near(layer, quantity, offset) for offset in OFFSETS.values()]
@@ -107,13 +107,10 @@ def _means(layer: Layer, reading: Reading, quantity: str) -> Float64[Tensor, "ba
 
 def _near(layer: Layer, quantity: str, offset: int) -> Float64[Tensor, "batch head"]:
     if layer.stack == "cross":
-        return torch.full(layer.alpha.shape[:2], torch.nan, dtype=torch.float64)
-    lengths = layer.key_mask.sum(-1, keepdim=True)
-    key = torch.arange(layer.alpha.shape[2], device=layer.alpha.device) + layer.first_row + offset
-    there = layer.query_mask & (key >= 0) & (key < lengths)
-    weight = there.double() / (lengths - abs(offset)).clamp(min=1)
-    found = torch.einsum("bhq,bq->bh", diagonal(layer, quantity, offset).nan_to_num(0.0).double(), weight)
-    return found.where(lengths > abs(offset), torch.nan)
+        return torch.full(layer.alpha.shape[:2], torch.nan, dtype=torch.float64, device=layer.alpha.device)
+    rows = to_neighbour(layer, quantity, offset).double()
+    found = torch.einsum("bhq,bq->bh", rows, neighbour_rows(layer, offset))
+    return found.where(layer.key_mask.sum(-1, keepdim=True) > abs(offset), torch.nan)
 
 
 def values_of(state: State, stack: str) -> tuple[tuple[int, ...], list[Float[ndarray, "document head number"]]]:

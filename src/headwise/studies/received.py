@@ -19,8 +19,8 @@ from headwise.studies.study import Reading
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
 
-FIRST, SEPARATOR, PUNCTUATION, OTHER = range(4)
-ROWS = ("all", "separator", "other")  # whose rows are averaged
+SEPARATOR = CATEGORIES.index("separator")
+ROWS = ("all", "separator", "other")  # whose rows are averaged; other: all that are no separators
 Received = Float[Tensor, "batch head rows key"]
 
 
@@ -33,13 +33,8 @@ def received(layer: Layer, reading: Reading, quantity: str) -> Received:
 
 
 def row_weights(layer: Layer, reading: Reading) -> Float[Tensor, "batch rows query"]:
-    kinds = [reading.row_weights_of(layer, kind) for kind in (SEPARATOR, OTHER)]
+    kinds = [reading.row_weights_of(layer, SEPARATOR), reading.row_weights_but(layer, SEPARATOR)]
     return torch.stack([reading.row_weights(layer), *kinds], dim=1)
-
-
-def key_kinds(layer: Layer, reading: Reading) -> Float[Tensor, "batch key category"]:
-    """1 where the key is of the category; 0 all along at padding."""
-    return (reading.key_categories(layer)[..., None] == torch.arange(len(CATEGORIES))).double()
 
 
 def to_categories(got: Received, kinds: Float[Tensor, "batch key category"], rows: Tensor) -> Sums:

@@ -1,8 +1,9 @@
-"""Scores of heads and baselines as a table: one row a label, way and predictor, the best one marked."""
+"""Scores of heads and baselines, from bits, as a table: one row a label, way and predictor, the best one marked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -10,9 +11,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headwise.stats import Sums
-from headwise.studies.hits import best_cell, from_bytes
-from headwise.studies.study import State
+from headwise.models.model import Model
+from headwise.stats import Pieces, Sums
+from headwise.studies.hits import Questions, best_cell, chooses, from_bits, from_bytes, to_bytes
+from headwise.studies.study import State, Stats
 from headwise.studies.tables import first_stack
 
 ENOUGH, NAMED = 50, 4  # examples of a label for it to be spoken of; labels that are
@@ -64,6 +66,62 @@ def scored_rows(
         },
         schema_overrides={"layer": pl.Int64, "head": pl.Int64},
     ).cast({"chosen_count": pl.Int64, "count": pl.Int64})
+
+
+class Chooses(Protocol):
+    """The settings of a study that chooses heads on some documents and scores them on others."""
+
+    @property
+    def quantities(self) -> tuple[str, ...]: ...
+    @property
+    def choose(self) -> float: ...
+    @property
+    def choose_first(self) -> int: ...
+    @property
+    def resamples(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+
+
+def scores_of_heads(
+    study: Chooses,
+    state: State,
+    model: Model,
+    say: Callable[[str], None],
+    *,
+    asked: str,
+    lost: str,
+    labels: Callable[[str], Sequence[str]],
+    beside: Callable[[str], Mapping[str, Bool[Tensor, "item way predictor"]]],
+) -> Stats:
+    """Bits into scores: chosen, scored, and the ends of the interval; of single documents nothing is kept.
+
+    `asked` names the pieces with the questions, `labels` tells the sets that one is in, `lost` what could not be asked;
+    `beside` gives the hits of other predictors of a stack.
+    """
+    result: Stats = {}
+    for stack in model.stacks:
+        if f"{asked}@{stack}.0" not in state:
+            continue
+        pieces = state.pieces(f"{asked}@{stack}.0")
+        questions = Questions.of(
+            [labels(one) for one in from_bytes(torch.cat(pieces.tensors))],
+            [len(piece) for piece in pieces.tensors],
+            chooses(pieces.numbers, study.choose, study.choose_first),
+            resamples=study.resamples,
+            seed=study.seed,
+        )
+        result[f"labels@{stack}"] = Pieces.of({0: to_bytes(questions.labels)})
+        result[f"{lost}@{stack}"] = state[f"{lost}@{stack}.0"]
+        for name, hits in beside(stack).items():
+            result |= {f"{part} {name}@{stack}": sums for part, sums in questions.scores(hits).items()}
+        for index in range(model.layers(stack)):
+            say(f"scoring layer {index + 1} of {model.layers(stack)}")
+            for quantity in study.quantities:
+                bits = torch.cat(state.pieces(f"hits {quantity}@{stack}.{index}").tensors)
+                scores = questions.scores(from_bits(bits, model.heads(stack)))
+                result |= {f"{part} {quantity}@{stack}.{index}": sums for part, sums in scores.items()}
+    return result
 
 
 def best_heads(table: pl.DataFrame, what: str) -> str:

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.allowed import check_fields
@@ -34,7 +34,7 @@ from headwise.models.model import Model
 from headwise.studies.answers import Answer
 from headwise.studies.needs import Cost, Means, Needs
 from headwise.studies.state import State, Stats, at, packed, plus, unpacked
-from headwise.text.categories import categories
+from headwise.text.categories import CATEGORIES, categories
 from headwise.types import Batch, Encoding, Layer
 
 Hidden = Mapping[str, Float[Tensor, "layer batch token d_model"]]  # by stack
@@ -61,22 +61,38 @@ class Reading:
         """The category of every key, −1 at padding."""
         return self._categories("decoder" if layer.stack == "decoder" else "source", self.keys(layer))
 
+    def key_kinds(self, layer: Layer) -> Bool[Tensor, "batch key category"]:
+        """Whether the key is of the category; nowhere at padding."""
+        kinds = self.key_categories(layer)
+        return kinds[..., None] == torch.arange(len(CATEGORIES), device=kinds.device)
+
+    def key_lengths(self, layer: Layer) -> Int[Tensor, " batch"]:
+        return torch.tensor([len(text) for text in self.keys(layer)], device=layer.alpha.device)
+
+    def query_lengths(self, layer: Layer) -> Int[Tensor, " batch"]:
+        return torch.tensor([len(text) for text in self.queries(layer)], device=layer.alpha.device)
+
     def row_weights(self, layer: Layer) -> Float[Tensor, "batch query"]:
         """1 / (rows of the text) at real rows: summed over rows and blocks, every document weighs 1."""
-        lengths = torch.tensor([len(text) for text in self.queries(layer)])
-        return layer.query_mask.double() / lengths[:, None]
+        return layer.query_mask.double() / self.query_lengths(layer)[:, None]
 
     def row_weights_of(self, layer: Layer, category: int) -> Float[Tensor, "batch query"]:
         """The same with only the rows of one category: every document that has such rows weighs 1."""
-        chosen = (self._all_query_categories(layer) == category).double()
-        return self._block(layer, chosen / chosen.sum(-1, keepdim=True).clamp(min=1))
+        return self._shared_out(layer, self._all_query_categories(layer) == category)
+
+    def row_weights_but(self, layer: Layer, category: int) -> Float[Tensor, "batch query"]:
+        """The same with all rows but those of one category."""
+        kinds = self._all_query_categories(layer)
+        return self._shared_out(layer, (kinds != category) & (kinds >= 0))
 
     def _all_query_categories(self, layer: Layer) -> Int[Tensor, "batch query"]:
         side = "source" if layer.stack in ("self", "encoder") else "decoder"
         return self._categories(side, self.queries(layer))
 
     @staticmethod
-    def _block(layer: Layer, rows: Shaped[Tensor, "batch query"]) -> Shaped[Tensor, "batch block"]:
+    def _shared_out(layer: Layer, chosen: Bool[Tensor, "batch query"]) -> Float[Tensor, "batch block"]:
+        """Every text's 1 shared out among its chosen rows, of which those of the block."""
+        rows = chosen.double() / chosen.sum(-1, keepdim=True).clamp(min=1)
         return rows[:, layer.first_row : layer.first_row + layer.alpha.shape[2]]
 
     def first(self, texts: int, model: Model) -> Reading | None:
@@ -96,7 +112,8 @@ class Reading:
         if side not in self.memo:
             causal = self.causal or side == "decoder"
             kinds = [torch.tensor(categories(text, causal=causal)) for text in texts]
-            self.memo[side] = torch.nn.utils.rnn.pad_sequence(kinds, batch_first=True, padding_value=-1)
+            padded = torch.nn.utils.rnn.pad_sequence(kinds, batch_first=True, padding_value=-1)
+            self.memo[side] = padded.to(self.batch.mask.device)
         return self.memo[side]
 
 
@@ -134,7 +151,7 @@ class Study(ABC):
 
     def __post_init__(self) -> None:
         """Refuse settings of another type, or out of the range that their field declares."""
-        check_fields(self, whose=f"study {self.name}")
+        check_fields(type(self), vars(self), whose=f"study {self.name}")
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:  # noqa: ARG002
         """The statistics of one layer (or a block of its rows) of one batch."""
@@ -190,8 +207,10 @@ class Study(ABC):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Study:
-        """The study of settings as a manifest has them, where tuples are lists."""
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()})
+        """The study of settings as users or manifests give them (where tuples are lists), checked."""
+        given = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
+        check_fields(cls, given, whose=f"study {cls.name}")
+        return cls(**given)
 
     @classmethod
     def heading(cls) -> str:

@@ -18,22 +18,22 @@ from torch import Tensor
 
 from headwise.allowed import setting
 from headwise.measures import ATTENTION
-from headwise.measures.reductions import diagonal, key_sums, row_entropy
+from headwise.measures.reductions import key_sums, row_entropy
 from headwise.plots import scatter
 from headwise.plots.theme import themed
 from headwise.stats import Sums
 from headwise.studies import STUDIES
 from headwise.studies.answers import DOING, NOISE, Answer
+from headwise.studies.neighbours import OFFSETS, neighbour_rows, to_neighbour
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack, head_rows
 from headwise.studies.tables import counted, first_stack, heads, percent
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
 
-OFFSETS = {"previous": -1, "current": 0, "next": 1}
-FIRST, SEPARATOR, OTHER = (CATEGORIES.index(name) for name in ("first", "separator", "other"))
+FIRST, SEPARATOR = (CATEGORIES.index(name) for name in ("first", "separator"))
 COLUMNS = (*CATEGORIES, *OFFSETS, "entropy", "uniform")  # numbers of a row
 PARKED = 0.5  # the share of a head's weight on one special kind from which it is called parked
-ROWS = ("all", "first", "separator", "other", *OFFSETS)  # which rows they are averaged over
+ROWS = ("all", "first", "separator", "other", *OFFSETS)  # which rows they are averaged over; other: no separators
 
 
 @STUDIES.add(
@@ -55,12 +55,12 @@ class Surface(Study):
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         """Per quantity one grid of means: every number of a row over every set of rows, in one product."""
         rows = _row_sets(layer, reading)
-        keys = _one_hot(reading.key_categories(layer), layer.alpha.dtype)
+        keys = reading.key_kinds(layer).to(layer.alpha.dtype)
         entropy = row_entropy(layer)
         uniform = layer.visible.sum(-1).clamp(min=1).to(entropy).log()[:, None].expand_as(entropy)
         state: Stats = {}
         for quantity in self.quantities:
-            near = [_neighbour(layer, quantity, offset) for offset in OFFSETS.values()]
+            near = [to_neighbour(layer, quantity, offset) for offset in OFFSETS.values()]
             values = torch.cat([key_sums(layer, quantity, keys), torch.stack([*near, entropy, uniform], -1)], -1)
             total = torch.einsum("bhqc,bqr->hcr", values.double(), rows)
             state[at(quantity, layer)] = Sums(total, rows.sum((0, 1)).expand_as(total).clone())
@@ -112,26 +112,11 @@ def _named(parked: pl.DataFrame) -> str:
     return f": {heads(parked)}" if len(parked) else ""
 
 
-def _one_hot(categories: Tensor, dtype: torch.dtype) -> Float[Tensor, "batch key category"]:
-    return (categories[..., None] == torch.arange(len(CATEGORIES))).to(dtype)
-
-
 def _row_sets(layer: Layer, reading: Reading) -> Float[Tensor, "batch query set"]:
     """The weight of every row in every set of rows; in each set a text weighs 1."""
-    sets = [reading.row_weights(layer), *(reading.row_weights_of(layer, kind) for kind in (FIRST, SEPARATOR, OTHER))]
-    lengths = layer.key_mask.sum(-1, keepdim=True)
-    for offset in OFFSETS.values():
-        key = torch.arange(layer.alpha.shape[2]) + layer.first_row + offset
-        there = layer.query_mask & (key >= 0) & (key < lengths)
-        sets.append(there.double() / (lengths - abs(offset)).clamp(min=1))
-    return torch.stack(sets, dim=-1)
-
-
-def _neighbour(layer: Layer, quantity: str, offset: int) -> Float[Tensor, "batch head query"]:
-    """What each row gives to a neighbour; 0 where there is none, as such rows have no weight."""
-    if layer.stack == "cross":
-        return layer.alpha.new_zeros(layer.alpha.shape[:3])
-    return diagonal(layer, quantity, offset).nan_to_num(0.0)
+    kinds = (reading.row_weights_of(layer, kind) for kind in (FIRST, SEPARATOR))
+    near = (neighbour_rows(layer, offset) for offset in OFFSETS.values())
+    return torch.stack([reading.row_weights(layer), *kinds, reading.row_weights_but(layer, SEPARATOR), *near], dim=-1)
 
 
 def _of(sums: Sums, column: str, rows: str) -> Float[Tensor, " head"]:
@@ -160,7 +145,7 @@ def _fig2(table: pl.DataFrame, where: str) -> Any:
 
 
 def _fig2_bottom(table: pl.DataFrame, where: str) -> Any:
-    names = {"separator_to_separator": "[SEP] → [SEP]", "other_to_separator": "other → [SEP]"}
+    names = {"separator_to_separator": "[SEP] → [SEP]", "other_to_separator": "all others → [SEP]"}
     chart = scatter.by_layer(table, names, "attention to separators", facet="quantity")
     return themed(chart, f"{where}: who attends to separators", "One point a head; lines are layer means.")
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from headwise.errors import InputError
-from headwise.studies.hits import INTERVAL, chooses
+from headwise.studies.hits import INTERVAL, chooses, draws
 from headwise.text.alignments import Pair
 
 
@@ -102,11 +102,7 @@ class Division:
                 f"There must be pairs to choose the best layer on and others to score it; got {int(choosing.sum())} "
                 f"and {int((~choosing).sum())}. Pass more pairs, or another choose= or choose_first=."
             )
-        scored = torch.nonzero(~choosing).squeeze(1).numpy()
-        weights = np.zeros((resamples, len(choosing)))
-        chances = np.full(len(scored), 1 / len(scored))
-        weights[:, scored] = np.random.default_rng(seed).multinomial(len(scored), chances, resamples)
-        return cls(choosing, torch.from_numpy(weights))
+        return cls(choosing, draws(~choosing, resamples, seed))
 
     def scores(self, counts: Float[Tensor, "pair many 4"]) -> Scores:
         """What every map comes to."""

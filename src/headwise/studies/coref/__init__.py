@@ -37,17 +37,13 @@ from headwise.studies import STUDIES
 from headwise.studies.answers import DOING, Answer
 from headwise.studies.coref.mentions import READINGS, Asked, Passage, asked, noted, passage, unreached
 from headwise.studies.hits import (
-    Questions,
     by_document,
     check_division,
-    chooses,
-    from_bits,
-    from_bytes,
     to_bits,
     to_bytes,
 )
 from headwise.studies.needs import Needs
-from headwise.studies.scored import best_heads, scored_rows
+from headwise.studies.scored import best_heads, scored_rows, scores_of_heads
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at, plus
 from headwise.text.coref import TYPES, CorefDocument
 from headwise.text.sieves import RULES
@@ -163,35 +159,12 @@ class Coref(Study):
             yield part
 
     def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> Stats:
-        """Bits into scores, as in the study syntax."""
-        result: Stats = {}
-        for stack in model.stacks:
-            if f"types@{stack}.0" in state:
-                result |= self._concluded(state, stack, model, report)
-        return result
-
-    def _concluded(self, state: State, stack: str, model: Model, report: Callable[[str], None]) -> Stats:
-        kinds = state.pieces(f"types@{stack}.0")
-        questions = Questions.of(
-            [(kind, ALL) for kind in from_bytes(torch.cat(kinds.tensors))],
-            [len(piece) for piece in kinds.tensors],
-            chooses(kinds.numbers, self.choose, self.choose_first),
-            resamples=self.resamples,
-            seed=self.seed,
-        )
-        result: Stats = {
-            f"labels@{stack}": Pieces.of({0: to_bytes(questions.labels)}),
-            f"unreached@{stack}": state[f"unreached@{stack}.0"],
-        }
-        rules = torch.cat(state.pieces(f"rules@{stack}.0").tensors).bool()
-        result |= {f"{part} rules@{stack}": sums for part, sums in questions.scores(rules).items()}
-        for index in range(model.layers(stack)):
-            report(f"coref: scoring layer {index + 1} of {model.layers(stack)}")
-            for quantity in self.quantities:
-                bits = torch.cat(state.pieces(f"hits {quantity}@{stack}.{index}").tensors)
-                scores = questions.scores(from_bits(bits, model.heads(stack)))
-                result |= {f"{part} {quantity}@{stack}.{index}": sums for part, sums in scores.items()}
-        return result
+        """Bits into scores, as in the study syntax, against the rules."""
+        return scores_of_heads(
+            self, state, model, lambda line: report(f"coref: {line}"), asked="types", lost="unreached",
+            labels=lambda kind: (kind, ALL),
+            beside=lambda stack: {"rules": torch.cat(state.pieces(f"rules@{stack}.0").tensors).bool()},
+        )  # fmt: skip
 
     def table(self, state: State, setting: Setting) -> pl.DataFrame:
         """One row a quantity, type of mention, reading and head; then the rules.

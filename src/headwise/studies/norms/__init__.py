@@ -42,7 +42,7 @@ from headwise.studies.norms.answers import answers
 from headwise.studies.norms.facts import facts
 from headwise.studies.norms.figures import drawn
 from headwise.studies.norms.frequencies import VOCABULARY, given, one_cell, read_counts
-from headwise.studies.received import key_kinds, over_blocks, received, to_categories
+from headwise.studies.received import over_blocks, received, to_categories
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack, masked_pairs
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
@@ -83,7 +83,7 @@ class Norms(Study):
     seed: int = setting(0, least=0, most=SEED)
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
-        kinds = key_kinds(layer, reading)
+        kinds = reading.key_kinds(layer).double()
         state = self._of_pairs(layer, reading)
         state |= {**_received_norms(layer, reading, kinds), **_stream(layer), **self._tokens(layer, reading)}
         if layer.first_row == 0:
@@ -117,17 +117,21 @@ class Norms(Study):
         """What each occurrence of a token got and sent, mean over the layer's heads; sampled alike in all layers."""
         state: Stats = {}
         texts, real = reading.keys(layer), layer.key_mask
-        ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(text.ids) for text in texts], batch_first=True)
+        ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(text.ids) for text in texts], batch_first=True).to(
+            real.device
+        )
         if layer.index == 0 and layer.first_row == 0:
             state[f"tokens@{layer.stack}"] = Histogram.of(ids[real], torch.ones(()), VOCABULARY, over=one_cell())
         got = received(layer, reading, "raw")[:, :, 0].mean(1, dtype=torch.float64)
         seen = masked_pairs(layer).sum(1).double()
         both = over_blocks(layer, reading, "norms.tokens", torch.stack([got, seen]))
         if both is not None:
-            rows = torch.tensor([len(text) for text in reading.queries(layer)])[:, None]
+            rows = reading.query_lengths(layer)[:, None]
             alpha = both[0] * rows / both[1]
             columns = (ids.double(), alpha, sent_norm(layer).mean(1, dtype=torch.float64))
-            where = ravel((reading.documents[:, None], torch.arange(ids.shape[1])), (0, LENGTH))
+            where = ravel(
+                (reading.documents.to(ids.device)[:, None], torch.arange(ids.shape[1], device=ids.device)), (0, LENGTH)
+            )
             state[at("occurrences", layer)] = Reservoir.of(columns, where, real, size=self.occurrences, seed=self.seed)
         return state
 

@@ -30,21 +30,18 @@ from headwise.allowed import SEED, setting
 from headwise.measures import ATTENTION
 from headwise.measures.wordmaps import only, visible_words, word_map
 from headwise.models.model import Model
-from headwise.stats import Pieces, Sums
+from headwise.stats import Sums
 from headwise.studies import STUDIES
 from headwise.studies.answers import DOING, Answer
 from headwise.studies.hits import (
-    Questions,
     by_document,
     check_division,
-    chooses,
-    from_bits,
     from_bytes,
     to_bits,
     to_bytes,
 )
 from headwise.studies.needs import Needs
-from headwise.studies.scored import best_heads, scored_rows
+from headwise.studies.scored import best_heads, scored_rows, scores_of_heads
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at
 from headwise.studies.syntax.figures import figures
 from headwise.studies.syntax.pairs import STANFORD, Asked, asked, labels
@@ -93,7 +90,9 @@ class Syntax(Study):
         seen = visible_words(layer, questions.words)
         if seen is None:
             return {}
-        candidates = seen & questions.words.there[:, None] & ~torch.eye(seen.shape[1], dtype=torch.bool)
+        candidates = (
+            seen & questions.words.there[:, None] & ~torch.eye(seen.shape[1], dtype=torch.bool, device=seen.device)
+        )
         state: Stats = _pairs(layer, questions, documents) if layer.index == 0 else {}
         for quantity, words in maps.items():
             assert words is not None
@@ -103,40 +102,20 @@ class Syntax(Study):
         return state
 
     def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> Stats:
-        """Bits into scores: chosen, scored, and the ends of the interval; per sentence nothing is kept."""
-        result: Stats = {}
-        for stack in model.stacks:
-            if f"relations@{stack}.0" in state:
-                result |= self._concluded(state, stack, model, report)
-        return result
+        """Bits into scores, against the best fixed offset and right-branching."""
+        return scores_of_heads(
+            self, state, model, lambda line: report(f"syntax: {line}"), asked="relations", lost="untold", labels=labels,
+            beside=lambda stack: self._beside(torch.cat(state.pieces(f"distance@{stack}.0").tensors), model.causal),
+        )  # fmt: skip
 
-    def _concluded(self, state: State, stack: str, model: Model, report: Callable[[str], None]) -> Stats:
-        names, distances = state.pieces(f"relations@{stack}.0"), state.pieces(f"distance@{stack}.0")
-        relations = from_bytes(torch.cat(names.tensors))
-        questions = Questions.of(
-            [labels(relation) for relation in relations],
-            [len(piece) for piece in names.tensors],
-            chooses(names.numbers, self.choose, self.choose_first),
-            resamples=self.resamples,
-            seed=self.seed,
-        )
-        distance = torch.cat(distances.tensors)
+    def _beside(self, distance: Int[Tensor, " pair"], causal: bool) -> dict[str, Bool[Tensor, "pair way predictor"]]:
+        """What a fixed offset gets right, what the next word does, and what can be seen at all."""
         offsets = torch.tensor([offset for offset in range(-self.reach, self.reach + 1) if offset])
-        result: Stats = {
-            f"labels@{stack}": Pieces.of({0: to_bytes(questions.labels)}),
-            f"untold@{stack}": state[f"untold@{stack}.0"],
+        return {
+            "offset": (distance[:, None] == offsets)[:, None],
+            "next": (distance == 1)[:, None, None],
+            "visible": self._visible(distance, causal)[..., None],
         }
-        extra = {"offset": (distance[:, None] == offsets)[:, None], "next": (distance == 1)[:, None, None]}
-        extra["visible"] = self._visible(distance, model.causal)[..., None]
-        for name, hits in extra.items():
-            result |= {f"{part} {name}@{stack}": sums for part, sums in questions.scores(hits).items()}
-        for index in range(model.layers(stack)):
-            report(f"syntax: scoring layer {index + 1} of {model.layers(stack)}")
-            for quantity in self.quantities:
-                bits = torch.cat(state.pieces(f"hits {quantity}@{stack}.{index}").tensors)
-                scores = questions.scores(from_bits(bits, model.heads(stack)))
-                result |= {f"{part} {quantity}@{stack}.{index}": sums for part, sums in scores.items()}
-        return result
 
     def _visible(self, distance: Int[Tensor, " pair"], causal: bool) -> Bool[Tensor, "pair direction"]:
         """Whether the answer is a word that the one who is asked can see."""
