@@ -235,7 +235,7 @@ def test_align_without_gold_is_the_study(headwise, parallel):
         (["--model", "tiny:marian", "--gold", "{de}"], "a link must be written"),
         (["--model", "tiny:marian", "--beside", "x={gold}"], "pass --gold too"),
         (["--model", "tiny:marian", "--gold", "{gold}", "--base", "0"], "line 1: the source has 8 words"),
-        (["--model", "tiny:marian", "--set", "rule=first"], "rule must be of soft, union"),
+        (["--model", "tiny:marian", "--set", "rule=first"], "rule of study alignment must be one of soft, union"),
     ],
 )
 def test_align_refuses_in_one_line(headwise, parallel, flags, said):

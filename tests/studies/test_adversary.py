@@ -120,9 +120,9 @@ def test_importance_of_a_token_classifier_by_hand(tagger) -> None:
     ("change", "message"),
     [
         ({"head_only": False}, "head_only must hold"),
-        ({"epsilon": 0.0}, "above 0 and at most 1"),
-        ({"rows": -1}, "0 rows or more"),
-        ({"steps": 0}, "needs steps"),
+        ({"epsilon": 0.0}, "above 0 and up to 1"),
+        ({"rows": -1}, "0 or more"),
+        ({"steps": 0}, "1 or more"),
     ],
 )
 def test_settings_that_cannot_be(change, message: str) -> None:

@@ -431,16 +431,19 @@ def test_links_of_another_aligner_are_scored_on_the_same_pairs(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"quantities": ("norms",)}, "quantities must be of raw.*got norms"),
-        ({"quantities": ()}, "got none"),
-        ({"positions": ("middle",)}, "positions must be of input, output"),
-        ({"extractions": ("softmax",)}, "extractions must be of"),
-        ({"rule": "first"}, "rule must be of soft, union"),
+        (
+            {"quantities": ("norms",)},
+            "quantities of study alignment must be of parts that are each one of raw.*but norms",
+        ),
+        ({"quantities": ()}, "at least one part"),
+        ({"positions": ("middle",)}, "each one of input, output, but middle"),
+        ({"extractions": ("softmax",)}, "extractions of study alignment must be of parts that are each one of"),
+        ({"rule": "first"}, "rule of study alignment must be one of soft, union, but 'first'"),
         ({"rule": "union", "extractions": ("mutual",)}, "goes with argmax and threshold"),
         ({"threshold": 0.0}, "above 0 and up to 1"),
         ({"quantities": ("norm",), "heads": False}, "add norm-sum"),
         ({"beside": ("eflomal",)}, "NAME=FILE"),
-        ({"choose": 1.0}, "between 0 and 1"),
+        ({"choose": 1.0}, "above 0 and below 1"),
         ({"gradients": ("gradient-norm",)}, "task='translation'"),
     ],
 )

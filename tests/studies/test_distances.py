@@ -96,7 +96,7 @@ def test_what_is_no_distribution_is_refused() -> None:
             AllDistances(quantity=quantity)
     with pytest.raises(UnknownNameError, match=r"There is no attention quantity 'row'.*Did you mean 'raw'"):
         AllDistances(quantity="row")
-    with pytest.raises(InputError, match="at least one cluster, but clusters=0"):
+    with pytest.raises(InputError, match="clusters of study distances must be a whole number, 1 or more"):
         AllDistances(clusters=0)
 
 

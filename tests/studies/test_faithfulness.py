@@ -101,11 +101,11 @@ def test_bad_input(load) -> None:
         Faithfulness(methods=("magic",))
     with pytest.raises(InputError, match="at least one method, each once"):
         Faithfulness(methods=("random", "random"))
-    with pytest.raises(InputError, match="above 0 and at most 1"):
+    with pytest.raises(InputError, match="above 0 and up to 1"):
         Faithfulness(fractions=(2.0,))
     with pytest.raises(InputError, match="one of logit, log-probability"):
         Faithfulness(of="loss")
-    with pytest.raises(InputError, match="A baseline is one of"):
+    with pytest.raises(InputError, match="baseline of study faithfulness must be one of"):
         Faithfulness(baseline="noise")
     with pytest.raises(InputError, match="removed by mask, pad, delete"):
         Faithfulness(removal="forget").check(load("tiny:bert", "classification"))

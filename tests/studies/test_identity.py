@@ -232,7 +232,7 @@ def test_a_layer_that_is_not_there_is_refused(bert, settings, told: str) -> None
         ({"distances": ("l1",)}, "cosine, l2"),
         ({"solver": "sgd"}, "closed-form, newton, adam"),
         ({"folds": 0}, "1 or more"),
-        ({"fraction": 0.0}, r"\(0, 1\]"),
+        ({"fraction": 0.0}, "above 0 and up to 1"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings, told: str) -> None:

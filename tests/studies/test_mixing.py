@@ -338,9 +338,9 @@ def test_spacy_tags_reach_the_table(load) -> None:
     ("settings", "message"),
     [
         ({"quantity": "rolout"}, "Did you mean 'rollout'"),
-        ({"tangents": -1}, "tangents must be a whole number, 0 or more, but -1"),
-        ({"texts": -2}, "texts must be a whole number, 0 or more, but -2"),
-        ({"tagset": "penn"}, "A tagset is xpos or upos, but 'penn'"),
+        ({"tangents": -1}, "tangents of study mixing must be a whole number, 0 or more, but -1"),
+        ({"texts": -2}, "texts of study mixing must be a whole number, 0 or more, but -2"),
+        ({"tagset": "penn"}, "must be one of xpos, upos, but 'penn'"),
         ({"example": "first"}, "An example is document:token, both from 0, but 'first'"),
         ({"example": "1:"}, "An example is document:token, both from 0, but '1:'"),
     ],

@@ -290,9 +290,9 @@ def test_figures() -> None:
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"choose": 0.0}, "share between 0 and 1"),
-        ({"resamples": 0}, "at least one resample"),
-        ({"directions": ("up",)}, "got up"),
+        ({"choose": 0.0}, "above 0 and below 1"),
+        ({"resamples": 0}, "1 or more"),
+        ({"directions": ("up",)}, "but up was given"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: Mapping, reason: str) -> None:

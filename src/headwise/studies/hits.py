@@ -166,14 +166,3 @@ def best_cell(chosen: Float[Tensor, "... head"]) -> tuple[int, ...]:
     """Where the largest share is, NaN aside; the first of equals."""
     flat = torch.nan_to_num(chosen, nan=-1.0).flatten()
     return tuple(int(at) for at in np.unravel_index(int(flat.argmax()), tuple(chosen.shape)))
-
-
-def check_division(fraction: float, first: int, resamples: int) -> None:
-    """Refuse settings that leave nothing to choose on or nothing to score."""
-    if not 0 < fraction < 1 or first < 0:
-        raise InputError(
-            f"The part to choose the best head on must be a share between 0 and 1, or a number of first documents; "
-            f"got choose={fraction}, choose_first={first}. Leave them out to choose on half."
-        )
-    if resamples < 1:
-        raise InputError(f"An interval must have at least one resample; got {resamples}. Leave it out for 1,000.")

@@ -53,7 +53,7 @@ from headwise.studies.alignment.scores import (
 )
 from headwise.studies.alignment.sides import POSITIONS, Sides, sides
 from headwise.studies.answers import DOING, Answer
-from headwise.studies.hits import check_division, from_bytes, to_bytes
+from headwise.studies.hits import from_bytes, to_bytes
 from headwise.studies.needs import Needs
 from headwise.studies.study import Reading, Setting, State, Stats, Study
 from headwise.text.alignments import Pair, read_links
@@ -112,7 +112,6 @@ class Alignment(Study):
 
     def check(self, model: Model) -> None:
         super().check(model)
-        check_division(self.choose, self.choose_first, self.resamples)
         for name in ("quantities", "positions", "extractions"):
             if not getattr(self, name):
                 raise InputError(f"{name} of study alignment must have at least one part; leave it out for all.")

@@ -38,7 +38,6 @@ from headwise.studies.answers import DOING, Answer
 from headwise.studies.coref.mentions import READINGS, Asked, Passage, asked, noted, passage, unreached
 from headwise.studies.hits import (
     by_document,
-    check_division,
     to_bits,
     to_bytes,
 )
@@ -83,7 +82,6 @@ class Coref(Study):
 
     def check(self, model: Model) -> None:
         super().check(model)
-        check_division(self.choose, self.choose_first, self.resamples)
         if not 0 <= self.overlap < self.window_tokens:
             raise InputError(
                 f"Windows must share fewer tokens than they have; got overlap={self.overlap} of "

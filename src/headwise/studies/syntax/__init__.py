@@ -35,7 +35,6 @@ from headwise.studies import STUDIES
 from headwise.studies.answers import DOING, Answer
 from headwise.studies.hits import (
     by_document,
-    check_division,
     from_bytes,
     to_bits,
     to_bytes,
@@ -74,10 +73,6 @@ class Syntax(Study):
     reach: int = setting(10, least=1, most=10**4)
     resamples: int = setting(1000, least=1, most=10**6)
     seed: int = setting(0, least=0, most=SEED)
-
-    def check(self, model: Model) -> None:
-        super().check(model)
-        check_division(self.choose, self.choose_first, self.resamples)
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         """One bit a pair, direction and head; the pairs themselves come with the first layer."""
