@@ -10,7 +10,7 @@ headwise.errors.InputError: fraction must be a number above 0 and up to 1, but 1
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -31,12 +31,17 @@ class Allowed:
     most: Number | None = None
     above: Number | None = None
     below: Number | None = None
-    one_of: tuple[Any, ...] = ()
+    one_of: tuple[Any, ...] | Callable[[], tuple[Any, ...]] = ()
     of: Any = None
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """What there is; a function where that is known only once everything is registered."""
+        return self.one_of() if callable(self.one_of) else self.one_of
 
     def holds(self, value: Any) -> bool:
         if self.one_of:
-            return value in self.one_of
+            return value in self.names
         if self.of is not None and isinstance(value, str):
             self.of.entry(value)  # refuses what there is not, and says what was probably meant
         if not isinstance(value, (int, float)):
@@ -52,7 +57,7 @@ class Allowed:
     def told(self, hint: Any) -> str:
         each = "of parts that are each " if _is_tuple(hint) else ""
         if self.one_of:
-            return f"{each}one of {', '.join(map(str, self.one_of))}"
+            return f"{each}one of {', '.join(map(str, self.names))}"
         parts = [_plain(one, self._bounds if one in (int, float) else "") for one in _flat(hint)]
         return each + " or ".join(parts)
 
