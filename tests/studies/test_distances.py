@@ -83,7 +83,7 @@ def test_blocks_of_rows_make_the_whole(family: str) -> None:
 def test_norms_are_compared_as_shares(load) -> None:
     model = load("tiny:bert")
     raw, norm = (
-        matrix(folded(model, [AllDistances(quantity=quantity)]).states["distances"], "self").mean
+        matrix(folded(model, [AllDistances(quantities=(quantity,))]).states["distances"], "self").mean
         for quantity in ("raw", "norm")
     )
     assert bool((norm <= math.log(2)).all())
@@ -93,9 +93,9 @@ def test_norms_are_compared_as_shares(load) -> None:
 def test_what_is_no_distribution_is_refused() -> None:
     for quantity in ("effective", "null"):
         with pytest.raises(InputError, match=f"{quantity} attention is signed.*choose raw or norm"):
-            AllDistances(quantity=quantity)
+            AllDistances(quantities=(quantity,))
     with pytest.raises(UnknownNameError, match=r"There is no attention quantity 'row'.*Did you mean 'raw'"):
-        AllDistances(quantity="row")
+        AllDistances(quantities=("row",))
     with pytest.raises(InputError, match="clusters of study distances must be a whole number, 1 or more"):
         AllDistances(clusters=0)
 

@@ -121,7 +121,7 @@ WORDS = (
     "big",
 )
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "mixing": {"texts": 2, "quantity": "rollout"}, "identity": {"folds": 2, "sentences": 40},
+    "mixing": {"texts": 2, "quantities": ("rollout",)}, "identity": {"folds": 2, "sentences": 40},
     "syntax": {"resamples": 10, "choose_first": 4},
     "probe": {"vectors": "model", "seeds": 1, "epochs": 1, "structural_epochs": 1, "structural_rank": 2},
     "faithfulness": {"methods": ("random", "raw-attention", "leave-one-out")}, "adversary": {"steps": 2},

@@ -217,7 +217,7 @@ def test_interval_is_student_s() -> None:
     [
         ({"source": (3,)}, "layers 0 to 2"),
         ({"target": "below"}, "input, previous or one"),
-        ({"target": -1}, "layers 0 to 2"),
+        ({"target": -1}, "0 or more, but -1"),
     ],
 )
 def test_a_layer_that_is_not_there_is_refused(bert, settings, told: str) -> None:

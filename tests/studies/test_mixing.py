@@ -269,20 +269,20 @@ def _tags_by_characters(coded: Encoding, sides: tuple[str, str]) -> list[str | N
 
 @pytest.mark.parametrize("family", ["bert", "llama", "bart"])
 def test_batch_mates_padding_and_order_make_no_difference(family: str) -> None:
-    model, study = exact(family), mixing(quantity="rollout", tags="none")
+    model, study = exact(family), mixing(quantities=("rollout",), tags="none")
     whole = folded(model, study)
     assert_same(folded(model, study, batch_tokens=1), whole, nearness(model))
     assert_same(folded(model, study, order=(4, 2, 0, 3, 1)), whole, nearness(model))
 
 
 def test_only_the_first_texts_are_asked() -> None:
-    state = folded(exact("bert"), mixing(quantity="rollout", texts=2))
+    state = folded(exact("bert"), mixing(quantities=("rollout",), texts=2))
     assert float(state["length"].count) == 2
 
 
 def test_example_is_one_row_of_the_maps() -> None:
     model = exact("bert")
-    study = mixing(quantity="rollout", example="1:4")
+    study = mixing(quantities=("rollout",), example="1:4")
     table = study.table(folded(model, study), setting(model)).filter(pl.col("kind") == "example")
     coded = model.encode(*TEXTS[1])
     maps = ORIGINS["rollout"](model, model.batch([coded])).maps[0]
@@ -294,7 +294,7 @@ def test_example_is_one_row_of_the_maps() -> None:
 
 def test_default_example_is_the_middle_token_of_the_first_text() -> None:
     model = exact("llama")
-    table = mixing(quantity="rollout").table(folded(model, mixing(quantity="rollout")), setting(model))
+    table = mixing(quantities=("rollout",)).table(folded(model, mixing(quantities=("rollout",))), setting(model))
     middle = len(model.encode(*TEXTS[0])) // 2
     assert table.filter(pl.col("kind") == "example")["statistic"].unique().to_list() == [f"0:{middle}"]
 
@@ -302,7 +302,7 @@ def test_default_example_is_the_middle_token_of_the_first_text() -> None:
 def test_conllu_corpus_brings_its_own_tags(tmp_path: Path) -> None:
     corpus = write_tags(tmp_path / "c.conllu", ["the old dog", "so it was said"])
     result = hw.run(
-        "mixing", "tiny:bert", corpus=corpus, out=tmp_path / "out", settings={"mixing": {"quantity": "rollout"}}
+        "mixing", "tiny:bert", corpus=corpus, out=tmp_path / "out", settings={"mixing": {"quantities": ("rollout",)}}
     )
     tagged = result.table.filter(pl.col("kind") == "tag-own")
     assert set(tagged["group"]) == {"[CLS]", "[SEP]", "X2", "X3", "X4"}
@@ -312,13 +312,13 @@ def test_conllu_corpus_brings_its_own_tags(tmp_path: Path) -> None:
 def test_tags_that_do_not_match_name_the_sentence_and_the_word(tmp_path: Path) -> None:
     texts = [side for pair in TEXTS for side in pair]
     texts[3] = "So it is."
-    study = mixing(quantity="rollout", tags=write_tags(tmp_path / "tags.conllu", texts))
+    study = mixing(quantities=("rollout",), tags=write_tags(tmp_path / "tags.conllu", texts))
     with pytest.raises(InputError, match=r"sentence s3 \(line .*word 3, 'is\.', should be there is 'was\.'"):
         folded(exact("bert"), study)
 
 
 def test_tags_that_end_too_early_are_refused(tmp_path: Path) -> None:
-    study = mixing(quantity="rollout", tags=write_tags(tmp_path / "tags.conllu", list(TEXTS[0])))
+    study = mixing(quantities=("rollout",), tags=write_tags(tmp_path / "tags.conllu", list(TEXTS[0])))
     with pytest.raises(InputError, match="it ends after 2 and document"):
         folded(exact("bert"), study)
 
@@ -329,7 +329,7 @@ def test_spacy_tags_reach_the_table(load) -> None:
         packaged_folder("spacy-en")
     except HeadwiseError as error:
         pytest.skip(str(error))
-    model, study = load("tiny:bert"), mixing(quantity="rollout", tags="spacy", tagset="upos")
+    model, study = load("tiny:bert"), mixing(quantities=("rollout",), tags="spacy", tagset="upos")
     table = study.table(folded(model, study), setting(model))
     assert {"[CLS]", "[SEP]", "NOUN", "DET", "PUNCT"} <= set(table.filter(pl.col("kind") == "tag-own")["group"])
 
@@ -337,7 +337,7 @@ def test_spacy_tags_reach_the_table(load) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"quantity": "rolout"}, "Did you mean 'rollout'"),
+        ({"quantities": ("rolout",)}, "Did you mean 'rollout'"),
         ({"tangents": -1}, "tangents of study mixing must be a whole number, 0 or more, but -1"),
         ({"texts": -2}, "texts of study mixing must be a whole number, 0 or more, but -2"),
         ({"tagset": "penn"}, "must be one of xpos, upos, but 'penn'"),
@@ -352,7 +352,7 @@ def test_settings_that_cannot_be(settings: dict, message: str) -> None:
 
 def test_an_example_beyond_the_text_is_refused() -> None:
     with pytest.raises(InputError, match=r"Document 2 has tokens 0 to \d+, but example 2:999 was asked for"):
-        folded(exact("bert"), mixing(quantity="rollout", example="2:999"))
+        folded(exact("bert"), mixing(quantities=("rollout",), example="2:999"))
 
 
 def test_missing_tag_file_is_refused_before_anything_runs(load) -> None:
@@ -362,11 +362,11 @@ def test_missing_tag_file_is_refused_before_anything_runs(load) -> None:
 
 def test_output_weighted_needs_a_head(load) -> None:
     with pytest.raises(HeadwiseError, match="output-weighted needs a model with an output"):
-        folded(load("tiny:bert"), mixing(quantity="output-weighted"))
+        folded(load("tiny:bert"), mixing(quantities=("output-weighted",)))
 
 
 def test_output_weighted_on_a_classifier_leaves_out_the_last_layer(load) -> None:
-    model, study = load("tiny:bert", "classification"), mixing(quantity="output-weighted", texts=2)
+    model, study = load("tiny:bert", "classification"), mixing(quantities=("output-weighted",), texts=2)
     state = folded(model, study)
     charts = study.figures(state, setting(model))
     assert_drawable(charts, ["fig2a", "fig2b", "fig3b", "fig4a", "fig4b", "fig18", "fig19"])
@@ -376,7 +376,7 @@ def test_output_weighted_on_a_classifier_leaves_out_the_last_layer(load) -> None
 
 @pytest.mark.parametrize("family", ["bert", "llama", "bart"])
 def test_figures_of_every_family_can_be_drawn(family: str, tags: str) -> None:
-    model, study = exact(family), mixing(quantity="rollout", tags="none" if family == "bart" else tags)
+    model, study = exact(family), mixing(quantities=("rollout",), tags="none" if family == "bart" else tags)
     charts = study.figures(folded(model, study), setting(model))
     assert_drawable(charts, ["fig3a", "fig2b", "fig3b", "fig4a", "fig4b", "fig19"])
     assert ("fig18" in charts) == (family != "llama")

@@ -35,7 +35,7 @@ def naive(model, text: str, pair: str, quantity: str, stack: str) -> np.ndarray:
 
 @pytest.mark.parametrize(("family", "quantity"), [("bert", "raw"), ("llama", "effective"), ("bart", "norm")])
 def test_every_number_of_every_document(family: str, quantity: str) -> None:
-    model, study = exact(family), Profile(quantity=quantity)
+    model, study = exact(family), Profile(quantities=(quantity,))
     state = concluded(model, study, folded(model, study))
     for stack in model.stacks:
         numbers, layers = values_of(state, stack)

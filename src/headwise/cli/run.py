@@ -21,7 +21,7 @@ The same command again goes on after a crash, and opens the results once they ar
   headwise run surface,norms,nullspace --out out
   headwise run surface --model demo-llm --corpus wiki.txt.gz --max-tokens 256 --truncate --out out
   headwise run distances --corpus wiki.test.raw --segments 128 --out out --engine ray --workers 8
-  headwise run mixing --set quantity=rollout --corpus dev.tsv --out out
+  headwise run mixing --quantities rollout --corpus dev.tsv --out out
   headwise run adversary --model DIR --task classification --corpus dev.tsv --head-only --out out
 """
 SHOW_HELP = """Show a result again: what was run, its table, its figures.

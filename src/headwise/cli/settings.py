@@ -8,28 +8,30 @@ from typing import Any
 
 from headwise.errors import InputError
 from headwise.studies import STUDIES
+from headwise.studies.study import RENAMED, with_new_names
 
 WORDS = {"true": True, "false": False, "none": None}
 
 
 def settings_of(studies: str, quantity: str | None, assignments: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """What each study is told, by name; `--quantity` goes to every study that looks at quantities."""
+    """What each study is told, by name; `--quantities` goes to every study that looks at quantities."""
     names = [name.strip() for name in studies.split(",")]
     known = {name: {field.name: field for field in fields(STUDIES[name])} for name in names}
     chosen: dict[str, dict[str, Any]] = {name: {} for name in names}
     if quantity is not None:
         for name in names:
-            for key in {"quantity", "quantities"} & set(known[name]):
-                chosen[name][key] = _value(quantity, known[name][key])
+            if "quantities" in known[name]:
+                chosen[name]["quantities"] = _value(quantity, known[name]["quantities"])
     for assignment in assignments:
         where, value = _parted(assignment)
         study, _, key = where.rpartition(".")
-        takers = [name for name in names if key in known[name] and study in ("", name)]
+        takers = [name for name in names if RENAMED.get(key, key) in known[name] and study in ("", name)]
         if not takers:
             there = "; ".join(f"{name} has {', '.join(known[name]) or 'none'}" for name in names)
             raise InputError(f"A setting must be one that the study has, but there is no {where!r}: {there}.")
         for name in takers:
-            chosen[name][key] = _value(value, known[name][key])
+            new = next(iter(with_new_names({key: ()}, set(known[name]))))
+            chosen[name][new] = _value(value, known[name][new])
     for name, given in chosen.items():
         STUDIES[name].from_settings(given)  # refuses what is out of range before a model is loaded
     return chosen

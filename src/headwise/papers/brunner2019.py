@@ -16,10 +16,10 @@ def still_first(table: Table) -> Seen:
 
 CLASSIFIER = "a sequence classifier fine-tuned on MRPC (experiments/finetune makes one)"
 JOB = Job(
-    "mixing", MRPC, MRPC_GET, {"quantity": "output-weighted", "texts": 0}, task="classification", model=CLASSIFIER
+    "mixing", MRPC, MRPC_GET, {"quantities": ("output-weighted",), "texts": 0}, task="classification", model=CLASSIFIER
 )
 TAGGED = Job(
-    "mixing", MRPC, MRPC_GET, {"quantity": "output-weighted", "texts": 0, "tags": "spacy"},
+    "mixing", MRPC, MRPC_GET, {"quantities": ("output-weighted",), "texts": 0, "tags": "spacy"},
     task="classification", model=CLASSIFIER,
 )  # fmt: skip
 PAPER = Paper(

@@ -22,6 +22,7 @@ from headwise.reports.answers import Card, Results, cards, summary
 from headwise.reports.plan import Agenda
 from headwise.results import Result
 from headwise.studies import STUDIES
+from headwise.studies.study import RENAMED
 from headwise.viewer.build import ascii_text as text
 from headwise.viewer.build import bundle, digest, script_json
 
@@ -91,9 +92,11 @@ def checked(results: Results) -> list[Checked]:
 def _as_claimed(result: Result, settings: Mapping[str, Any]) -> bool:
     """Whether a run asked the item's question: what is looked at is as in the item, or its default."""
     default = STUDIES[result.manifest["study"]]().settings()
-    for key in ("quantity", "target", "offsets"):
+    wanted = {RENAMED.get(key, key): [value] if key in RENAMED else value for key, value in settings.items()}
+    looked_at = ("target", "offsets", *(["quantities"] if len(default.get("quantities", ())) == 1 else []))
+    for key in looked_at:
         if key in default and result.manifest["settings"].get(key) != json.loads(
-            json.dumps(settings.get(key, default[key]), default=list)
+            json.dumps(wanted.get(key, default[key]), default=list)
         ):
             return False
     return True

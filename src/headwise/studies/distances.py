@@ -34,7 +34,7 @@ from headwise.plots.theme import CATEGORIES, themed
 from headwise.stats import Sums
 from headwise.studies import STUDIES
 from headwise.studies.answers import DOING, NOISE, Answer
-from headwise.studies.study import Reading, Setting, State, Stats, Study, at
+from headwise.studies.study import Reading, Setting, State, Stats, Study, at, only_quantity
 from headwise.studies.surface import Surface
 from headwise.studies.tables import counted, first_stack, heads, percent
 from headwise.types import Layer
@@ -69,19 +69,26 @@ COLOURS = dict(zip([*BEHAVIOURS.values(), "broad"], CATEGORIES, strict=True)) | 
 )
 @dataclass(frozen=True)
 class AllDistances(Study):
-    """`quantity`: raw weights, or norms with each row divided by its sum. `clusters`: how many; None finds out."""
+    """`quantities`, one at a time: raw weights, or norms with each row divided by its sum.
+
+    `clusters`: how many; None finds out.
+    """
 
     title: ClassVar[str] = "Which heads do the same"
     captions: ClassVar[Mapping[str, str]] = {
         "fig6": "heads that attend alike are near each other; by layer, behaviour and cluster (Clark et al. 2019)",
     }
-    quantity: str = "raw"
+    quantities: tuple[str, ...] = setting(("raw",), of=ATTENTION)
     clusters: int | None = setting(None, least=1)
     seed: int = setting(0, least=0, most=SEED)  # of the random starts of the plane
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_quantity(self.quantity)
+
+    @property
+    def quantity(self) -> str:
+        return only_quantity(self, self.quantities)
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         pairs = _comparable(layer)

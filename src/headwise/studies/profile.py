@@ -30,7 +30,7 @@ from headwise.stats import Pieces
 from headwise.studies import STUDIES
 from headwise.studies.neighbours import OFFSETS, neighbour_rows, to_neighbour
 from headwise.studies.state import Key
-from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack, head_rows
+from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack, head_rows, only_quantity
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
 
@@ -46,12 +46,20 @@ SHOWN = {
 )
 @dataclass(frozen=True)
 class Profile(Study):
-    """`quantity`: the map to look at; the entropy is always that of the weights."""
+    """`quantities`: the map to look at, one at a time; the entropy is always that of the weights."""
 
     title: ClassVar[str] = "What each head does, text by text"
     by_name: ClassVar[bool] = True  # `surface` says the same in a report
     captions: ClassVar[Mapping[str, str]] = {"profile": "what each head does in the mean over texts, head by head"}
-    quantity: str = setting("raw", of=ATTENTION)
+    quantities: tuple[str, ...] = setting(("raw",), of=ATTENTION)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.quantity
+
+    @property
+    def quantity(self) -> str:
+        return only_quantity(self, self.quantities)
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         """The part that these rows have in each document's means; blocks of rows are kept apart until the end."""

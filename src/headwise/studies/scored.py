@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import polars as pl
@@ -68,6 +68,7 @@ def scored_rows(
     ).cast({"chosen_count": pl.Int64, "count": pl.Int64})
 
 
+@runtime_checkable
 class Chooses(Protocol):
     """The settings of a study that chooses heads on some documents and scores them on others."""
 

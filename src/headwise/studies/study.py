@@ -18,9 +18,10 @@ it needs of model and corpus, what it costs and its settings in a report, captio
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
 
 import polars as pl
@@ -37,6 +38,7 @@ from headwise.studies.state import State, Stats, at, packed, plus, unpacked
 from headwise.text.categories import CATEGORIES, categories
 from headwise.types import Batch, Encoding, Layer
 
+RENAMED = {"quantity": "quantities"}  # settings, from the old name to the new
 Hidden = Mapping[str, Float[Tensor, "layer batch token d_model"]]  # by stack
 
 
@@ -127,6 +129,29 @@ class Setting:
     tokens: Mapping[str, int]  # documents, tokens
 
 
+def with_new_names(given: Mapping[str, Any], known: Set[str]) -> dict[str, Any]:
+    """Settings under the names that they have now; an old name still works, and says so in one line."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        new = RENAMED.get(name)
+        if name in known or new not in known:
+            found[name] = value
+            continue
+        print(f"headwise: {name} is called {new} now; the old name works until the next release.", file=sys.stderr)
+        found[str(new)] = value if isinstance(value, tuple) else (value,)
+    return found
+
+
+def only_quantity(study: Study, quantities: tuple[str, ...]) -> str:
+    """The quantity of a study that looks at one at a time."""
+    if len(quantities) != 1:
+        raise InputError(
+            f"quantities of study {study.name} must be one at a time, but {','.join(quantities) or 'none'} was given; "
+            "run it once for each."
+        )
+    return quantities[0]
+
+
 def asked_of(setting: Setting, texts: int) -> int:
     """How many texts were asked, where a study asks the first `texts` (0: all) of those that were read."""
     read = setting.tokens["documents"]
@@ -209,6 +234,7 @@ class Study(ABC):
     def from_settings(cls, settings: Mapping[str, Any]) -> Study:
         """The study of settings as users or manifests give them (where tuples are lists), checked."""
         given = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
+        given = with_new_names(given, {one.name for one in fields(cls)})
         check_fields(cls, given, whose=f"study {cls.name}")
         return cls(**given)
 
@@ -263,5 +289,5 @@ def masked_pairs(layer: Layer) -> Bool[Tensor, "batch query key"]:
 
 __all__ = [
     "Hidden", "Reading", "Setting", "State", "Stats", "Study", "asked_of", "at", "each_stack", "head_rows",
-    "masked_pairs", "packed", "plus", "unpacked",
+    "masked_pairs", "only_quantity", "packed", "plus", "unpacked",
 ]  # fmt: skip

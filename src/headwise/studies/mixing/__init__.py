@@ -1,7 +1,7 @@
 """How far attention mixes tokens: what a hidden token is made of, layer by layer, over a corpus.
 
-Brunner et al. 2019 (https://arxiv.org/abs/1908.04211v1) fig2–15 with `quantity="output-weighted"`, Brunner et al. 2020
-(https://arxiv.org/abs/1908.04211) fig3, fig4, fig18–37 with `quantity="hidden-token"`; any other origins quantity as
+Brunner et al. 2019 (https://arxiv.org/abs/1908.04211v1) fig2–15 with `quantities=output-weighted`, Brunner et al. 2020
+(https://arxiv.org/abs/1908.04211) fig3, fig4, fig18–37 with `quantities=hidden-token`; any other origins quantity as
 well. Texts go through the model one at a time, so that what a text comes to never depends on its batch; the random
 tangents of document d come from the seed (seed, d).
 """
@@ -30,7 +30,7 @@ from headwise.studies.mixing.facts import Maps, example, facts
 from headwise.studies.mixing.figures import mixing_figures
 from headwise.studies.mixing.table import mixing_table
 from headwise.studies.needs import Cost, Means
-from headwise.studies.study import Reading, Setting, State, Stats, Study, asked_of, plus
+from headwise.studies.study import Reading, Setting, State, Stats, Study, asked_of, only_quantity, plus
 from headwise.text.conllu import Sentence
 from headwise.text.tags import TAGSETS, Tagged, by_sentence, by_spacy, check_spacy, source, tag_file, token_tags
 from headwise.types import Encoding
@@ -41,7 +41,9 @@ from headwise.types import Encoding
 )
 @dataclass(frozen=True)
 class Mixing(Study):
-    """`quantity`: an origins quantity. `tangents`: random directions an input token, 0 for exact; `seed` draws them.
+    """`quantities`: an origins quantity, one at a time.
+
+    `tangents`: random directions an input token, 0 for exact; `seed` draws them.
 
     `target`: the output that `output-weighted` follows: sum, predicted, gold or the number of a class. `tags`: corpus
     (those that a CoNLL-U corpus brings), none, spacy, or a CoNLL-U file with a sentence for each document (for each
@@ -65,7 +67,7 @@ class Mixing(Study):
         "fig5-15": "how much of a token is left, by part of speech, in every layer",
         "fig26-37": "how much of a token is left, by part of speech, in every layer",
     }
-    quantity: str = setting("hidden-token", of=ORIGINS)
+    quantities: tuple[str, ...] = setting(("hidden-token",), of=ORIGINS)
     tangents: int = setting(2, least=0)
     seed: int = setting(0, least=0, most=SEED)
     target: str | int = setting("predicted", least=0)
@@ -76,7 +78,11 @@ class Mixing(Study):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self._example
+        _ = self._example, self.quantity
+
+    @property
+    def quantity(self) -> str:
+        return only_quantity(self, self.quantities)
 
     def check(self, model: Model) -> None:  # noqa: ARG002
         """Tags must be at hand before hours of passes are made."""
