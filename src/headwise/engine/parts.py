@@ -15,7 +15,7 @@ import polars as pl
 
 from headwise.engine.fold import Folded
 from headwise.results import read_shard
-from headwise.studies.study import Setting, State, Study, plus
+from headwise.studies.study import Setting, State, Stats, Study, plus
 
 FEWEST = 4  # parts that tell anything of a spread
 
@@ -30,7 +30,7 @@ def dealt(work: Path, shards: int, parts: int, *, plan: str) -> list[Folded]:
     return sums
 
 
-def all_but_one(states: Sequence[State]) -> Iterator[State]:
+def all_but_one(states: Sequence[Stats]) -> Iterator[State]:
     """Every sum that leaves one state out.
 
     >>> import torch
@@ -39,12 +39,12 @@ def all_but_one(states: Sequence[State]) -> Iterator[State]:
     >>> [float(state["n"].total) for state in all_but_one(one)]
     [6.0, 5.0, 3.0]
     """
-    before: list[State] = list(accumulate(states, plus, initial={}))
-    after: list[State] = list(accumulate(reversed(states), plus, initial={}))[::-1]
+    before: list[State] = list(accumulate(states, plus, initial=State()))
+    after: list[State] = list(accumulate(reversed(states), plus, initial=State()))[::-1]
     return (plus(left, right) for left, right in zip(before, after[1:], strict=False))
 
 
-def tables_without(study: Study, sums: Iterable[Folded], of_model: State, setting: Setting) -> pl.DataFrame | None:
+def tables_without(study: Study, sums: Iterable[Folded], of_model: Stats, setting: Setting) -> pl.DataFrame | None:
     """The table of all but each part, told apart by the column `part`; None where there is nothing to compare."""
     states = [dict(one.states[study.name]) for one in sums if one.counts.get("documents")]
     if study.has("conclude") or len(states) < FEWEST:
