@@ -93,7 +93,7 @@ def scores_of_heads(
     asked: str,
     lost: str,
     labels: Callable[[str], Sequence[str]],
-    beside: Callable[[str], Mapping[str, Bool[Tensor, "item way predictor"]]],
+    beside: Callable[[str], Mapping[str, Bool[Tensor, "item _ _"]]],
 ) -> Stats:
     """Bits into scores: chosen, scored, and the ends of the interval; of single documents nothing is kept.
 

@@ -103,7 +103,7 @@ class Syntax(Study):
             beside=lambda stack: self._beside(torch.cat(state.pieces(f"distance@{stack}.0").tensors), model.causal),
         )  # fmt: skip
 
-    def _beside(self, distance: Int[Tensor, " pair"], causal: bool) -> dict[str, Bool[Tensor, "pair way predictor"]]:
+    def _beside(self, distance: Int[Tensor, " pair"], causal: bool) -> dict[str, Bool[Tensor, "pair _ _"]]:
         """What a fixed offset gets right, what the next word does, and what can be seen at all."""
         offsets = torch.tensor([offset for offset in range(-self.reach, self.reach + 1) if offset])
         return {
