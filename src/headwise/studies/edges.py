@@ -24,6 +24,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from headwise.allowed import SEED, setting
 from headwise.attributions import PASSES
 from headwise.errors import InputError, ModelError
 from headwise.interventions.effects import Cut, Variant, effects
@@ -39,7 +40,7 @@ from headwise.studies.ablation.answers import MATTER
 from headwise.studies.ablation.facts import Array, ends, resampled, spearman
 from headwise.studies.answers import Answer
 from headwise.studies.needs import Cost
-from headwise.studies.study import Reading, Setting, State, Study
+from headwise.studies.study import Reading, Setting, State, Stats, Study
 from headwise.studies.tables import counted
 from headwise.types import Batch, Layer
 
@@ -65,21 +66,17 @@ class EdgesStudy(Study):
     own_head: ClassVar[bool] = True
     by_name: ClassVar[bool] = True
     captions: ClassVar[Mapping[str, str]] = {"edges": "how each quantity ranks edges, against cutting them"}
-    edges: int = 16
-    texts: int = 8
+    edges: int = setting(16, least=len(STRATA) - 1)
+    texts: int = setting(8, least=0)
     outcome: str = ""
-    seed: int = 0
+    seed: int = setting(0, least=0, most=SEED)
 
-    def __post_init__(self):
-        if self.edges < len(STRATA) - 1 or self.texts < 0:
-            raise InputError(
-                f"At least {len(STRATA) - 1} edges a layer are cut, in 0 (all) or more texts, but edges={self.edges}, "
-                f"texts={self.texts} was asked for."
-            )
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.outcome and self.outcome not in KINDS:
             raise InputError(f"What a model does is one of {', '.join(KINDS)}, but {self.outcome!r} was asked for.")
 
-    def ask(self, model: Model, reading: Reading) -> State:
+    def ask(self, model: Model, reading: Reading) -> Stats:
         first = reading.first(self.texts, model)
         found: dict[str, dict[int, Tensor]] = {part: {} for part in PARTS}
         for question, number, row in questions(self, model, first) if first is not None else ():
@@ -193,9 +190,7 @@ def _at(maps: Float[Tensor, "layer head query key"], edges: Int[Tensor, "edge pl
 
 
 def _rows(state: State, part: str, seed: int) -> Iterator[dict[str, Any]]:
-    pieces = state[part]
-    assert isinstance(pieces, Pieces)
-    texts = [tensor.numpy() for tensor in pieces.tensors]
+    texts = [tensor.numpy() for tensor in state.pieces(part).tensors]
     weights = resampled(len(texts), seed)
     for over, rank in (("all", _overall), ("layers", _within)):
         rho = np.array([[rank(text, 2 + at) for text in texts] for at in range(len(PARTS[part]))])

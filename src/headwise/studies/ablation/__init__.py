@@ -26,6 +26,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from headwise.allowed import SEED, setting
 from headwise.errors import InputError
 from headwise.interventions.effects import Variant, effects, first_order, replaced, slopes
 from headwise.interventions.outcomes import KINDS, Question, ask, class_of, kind_of
@@ -41,7 +42,7 @@ from headwise.studies.ablation.facts import STATISTICS, WAYS, table_of
 from headwise.studies.ablation.figures import drawn
 from headwise.studies.answers import Answer
 from headwise.studies.needs import Cost, Means
-from headwise.studies.study import Reading, Setting, State, Study
+from headwise.studies.study import Reading, Setting, State, Stats, Study
 from headwise.types import Batch, Layer
 
 SOURCES = 4  # texts whose outputs are put in the place of others'
@@ -74,22 +75,18 @@ class Ablation(Study):
         "removal": "what is lost as heads are taken away one after another",
     }
     ways: tuple[str, ...] = ("mean", "zero", "resample")
-    texts: int = 16
-    curve: int = 4
-    draws: int = 3
+    texts: int = setting(16, least=0)
+    curve: int = setting(4, least=0)
+    draws: int = setting(3, least=1)
     outcome: str = ""
-    seed: int = 0
+    seed: int = setting(0, least=0, most=SEED)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.ways or len(set(self.ways)) < len(self.ways) or set(self.ways) - set(WAYS):
             raise InputError(f"Heads are replaced by {', '.join(WAYS)}, each once, but ways={self.ways} was asked for.")
         if self.outcome and self.outcome not in KINDS:
             raise InputError(f"What a model does is one of {', '.join(KINDS)}, but {self.outcome!r} was asked for.")
-        if self.texts < 0 or self.curve < 0 or self.draws < 1:
-            raise InputError(
-                f"Numbers of texts are 0 or more and there is at least one draw, but texts={self.texts}, "
-                f"curve={self.curve}, draws={self.draws} was asked for."
-            )
 
     @classmethod
     def for_report(cls, means: Means) -> Mapping[str, Any]:
@@ -105,10 +102,10 @@ class Ablation(Study):
         sources = [head_outputs(model, batch) for batch in texts[:SOURCES]] if "resample" in self.ways else []
         return Known(head_means(model, texts), tuple({p: x[0] for p, x in each.items()} for each in sources))
 
-    def ask(self, model: Model, reading: Reading) -> State:
+    def ask(self, model: Model, reading: Reading) -> Stats:
         first = reading.first(self.texts, model)
         known: Known = reading.known[self.name]
-        state: State = {}
+        state: Stats = {}
         found: dict[str, dict[int, Tensor]] = {}
         for question, number, row in questions(self, model, first) if first is not None else ():
             assert first is not None
@@ -151,7 +148,7 @@ class Ablation(Study):
         at = (number + 1) % len(known.sources)  # subtle: the sources are texts 0 … 3, and none is its own
         return known.sources[at]
 
-    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> State:
+    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> Stats:
         return {**state, **curves.curves(state, model, self.draws, self.seed, report)} if "effect" in state else state
 
     def table(self, state: State, setting: Setting) -> pl.DataFrame:

@@ -32,10 +32,8 @@ def kept(question: Question) -> dict[str, Tensor]:
 
 def questions(state: State, model: Model) -> dict[int, Question]:
     """What `kept` kept, by number of the document."""
-    parts = {name.removeprefix("text-"): value for name, value in state.items() if name.startswith("text-")}
     found: dict[int, dict[str, Tensor]] = {}
-    for name, pieces in parts.items():
-        assert isinstance(pieces, Pieces)
+    for name, pieces in state.after(Pieces, "text-"):
         for number, tensor in zip(pieces.numbers, pieces.tensors, strict=True):
             found.setdefault(number, {})[name] = tensor.to(model.hf.device)
     return {number: _question(each) for number, each in found.items()}
@@ -76,19 +74,16 @@ def curves(state: State, model: Model, draws: int, seed: int, report: Callable[[
 def _means(state: State) -> dict[Place, Float64[Tensor, "head d_head"]]:
     """What stands in a head's place; in the order of the tables (of the stacks, then of the layers)."""
     found: dict[Place, Tensor] = {}
-    for key, sums in state.items():
-        if key.startswith("mean@"):
-            assert isinstance(sums, Sums)
-            stack, _, layer = key.removeprefix("mean@").rpartition(".")
-            found[stack, int(layer)] = sums.mean
+    for place, sums in state.after(Sums, "mean@"):
+        stack, _, layer = place.rpartition(".")
+        found[stack, int(layer)] = sums.mean
     rank = {stack: at for at, stack in enumerate(("self", "encoder", "decoder", "cross"))}
     return dict(sorted(found.items(), key=lambda item: (rank[item[0][0]], item[0][1])))
 
 
 def _orders(state: State, asked: set[int], heads: int, draws: int, seed: int) -> dict[str, list[Int[Tensor, " head"]]]:
     """Which head goes first; by effect and estimate: of other texts than those that are asked, where there are any."""
-    pieces = state["effect"]
-    assert isinstance(pieces, Pieces)
+    pieces = state.pieces("effect")
     others = [at for at, number in enumerate(pieces.numbers) if number not in asked] or list(range(len(pieces.numbers)))
     effect = stacked(state, "effect")[others, 0, 0].mean(0)
     estimate = stacked(state, "estimate")[others].mean(0)

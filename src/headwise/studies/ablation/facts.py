@@ -54,9 +54,7 @@ def table_of(state: State, setting: Setting, *, ways: Sequence[str], seed: int) 
 
 
 def stacked(state: State, name: str) -> Float64[Tensor, "text ..."]:
-    pieces = state[name]
-    assert isinstance(pieces, Pieces)
-    return torch.cat([tensor.double() for tensor in pieces.tensors])
+    return torch.cat([tensor.double() for tensor in state.pieces(name).tensors])
 
 
 def resampled(texts: int, seed: int) -> Array | None:
@@ -140,11 +138,7 @@ def spearman(x: Array, y: Array) -> float:
 
 
 def _curves(state: State, seed: int) -> Iterator[Mapping[str, Any]]:
-    for key, pieces in state.items():
-        if not key.startswith("curve@"):
-            continue
-        assert isinstance(pieces, Pieces)
-        order = key.removeprefix("curve@")
+    for order, pieces in state.after(Pieces, "curve@"):
         values = torch.cat(pieces.tensors).double().mean(1)  # text step: the mean over draws
         counts = stacked(state, "steps")[0].long().tolist()
         low, high = _bounds(values.numpy(), resampled(len(values), seed))

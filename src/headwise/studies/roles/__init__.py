@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import polars as pl
 import torch
 
-from headwise.errors import InputError
+from headwise.allowed import SEED, setting
 from headwise.interventions.outcomes import Question, kind_of
 from headwise.measures import ATTENTION
 from headwise.models.model import Model
@@ -32,15 +32,16 @@ from headwise.studies.roles import made
 from headwise.studies.roles.atlas import answers, drawn_atlas, table_of
 from headwise.studies.roles.scores import ROLES, observed
 from headwise.studies.roles.trials import Head, Trial, drawn, looking, task_of, tried
-from headwise.studies.study import Reading, Setting, State, Study, at, by_layer
+from headwise.studies.study import Reading, Setting, State, Stats, Study, at, only_quantity
 from headwise.types import Layer
 
 
 @STUDIES.add("roles", "what each head looks like, and whether it does what it looks like: an atlas", order=56)
 @dataclass(frozen=True)
 class Roles(Study):
-    """`quantity`: what is scored. `sequences`: made texts of each kind. `texts` of the corpus on which heads are taken
-    away. `draws` of random heads. `seed` of all that is drawn. `outcome`: what the model does with plain texts."""
+    """`quantities`: what is scored, one at a time. `sequences`: made texts of each kind. `texts` of the corpus on which
+    heads are taken away. `draws` of random heads. `seed` of all that is drawn. `outcome`: what the model does with
+    plain texts."""
 
     title: ClassVar[str] = "What heads look like, and whether they do it"
     cost: ClassVar[Cost] = "passes"
@@ -49,29 +50,29 @@ class Roles(Study):
         "atlas": "the role that each head looks like most",
         "trials": "what is lost without the heads of a role, beyond random heads of the same layers",
     }
-    quantity: str = "raw"
-    sequences: int = 12
-    texts: int = 12
-    draws: int = 10
+    quantities: tuple[str, ...] = setting(("raw",), of=ATTENTION)
+    sequences: int = setting(12, least=1)
+    texts: int = setting(12, least=1)
+    draws: int = setting(10, least=1)
     outcome: str = ""
-    seed: int = 0
+    seed: int = setting(0, least=0, most=SEED)
 
-    def __post_init__(self):
-        ATTENTION[self.quantity]
-        if min(self.sequences, self.texts, self.draws) < 1:
-            raise InputError(
-                f"There must be at least one sequence, text and draw, but sequences={self.sequences}, "
-                f"texts={self.texts}, draws={self.draws} was asked for."
-            )
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.quantity
+
+    @property
+    def quantity(self) -> str:
+        return only_quantity(self, self.quantities)
 
     @classmethod
     def for_report(cls, means: Means) -> Mapping[str, Any]:  # noqa: ARG003
         return {"sequences": 4, "texts": 4, "draws": 6}
 
-    def observe(self, layer: Layer, reading: Reading) -> State:
+    def observe(self, layer: Layer, reading: Reading) -> Stats:
         return observed(layer, reading, self.quantity)
 
-    def ask(self, model: Model, reading: Reading) -> State:
+    def ask(self, model: Model, reading: Reading) -> Stats:
         """Only keeps the texts: what is taken away is known when all were read."""
         first = reading.first(self.texts, model)
         found: dict[str, dict[int, Any]] = {}
@@ -80,10 +81,10 @@ class Roles(Study):
                 found.setdefault(name, {})[number] = tensor
         return {name: Pieces.of(tensors) for name, tensors in found.items()}
 
-    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> State:
+    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> Stats:
         report("scoring heads on made texts")
         asked: dict[str, dict[int, Question]] = {"plain": curves.questions(state, model)}
-        state = dict(state)
+        state = State(state)
         if model.causal and not model.is_encoder_decoder:
             texts = {"induction": list(made.repeated(model, self.sequences, self.seed)),
                      "retrieval": list(made.needles(model, self.sequences, self.seed))}  # fmt: skip
@@ -100,7 +101,7 @@ class Roles(Study):
 
     def _tried(
         self, state: State, model: Model, asked: Mapping[str, Mapping[int, Question]], report: Callable[[str], None]
-    ) -> State:
+    ) -> Stats:
         """`trial@ROLE@TASK` [1 set] by question, `named@ROLE` [head 3]: stack, layer, head."""
         sizes = {(site.stack, site.index): site.circuit.w_o.shape[0] for site in model.proof.sites}
         heads = {role: looking(scores_of(state, role, model.stacks), role) for role in ROLES}
@@ -108,7 +109,7 @@ class Roles(Study):
             Trial(role, task_of(role, list(asked)), some, drawn(some, sizes, self.draws, self.seed))
             for role, some in heads.items() if some
         ]  # fmt: skip
-        found: State = {}
+        found: Stats = {}
         for task, texts in asked.items():
             some = [trial for trial in trials if trial.task == task]
             report(f"taking heads away: {task}, {len(some)} roles")
@@ -136,7 +137,7 @@ def scores_of(state: State, role: str, stacks: tuple[str, ...]) -> dict[Head, fl
     """The score of every head that has one."""
     found: dict[Head, float] = {}
     for stack in stacks:
-        for layer, sums in enumerate(by_layer(state, role, stack)):
+        for layer, sums in enumerate(state.by_layer(Sums, role, stack)):
             for head, score in enumerate(sums.mean.tolist()):
                 if score == score:
                     found[stack, layer, head] = score

@@ -12,7 +12,6 @@ import torch
 from headwise.plots import intervals
 from headwise.plots.atlas import atlas
 from headwise.plots.theme import themed
-from headwise.stats import Pieces
 from headwise.studies.ablation.answers import MATTER
 from headwise.studies.ablation.facts import Array, ends, resampled
 from headwise.studies.answers import DOING, Answer
@@ -45,9 +44,7 @@ def table_of(
 
 
 def _trial(state: State, key: str, role: str, stacks: Sequence[str], seed: int) -> dict[str, Any]:
-    named, pieces = state[f"named@{role}"], state[key]
-    assert isinstance(named, Pieces)
-    assert isinstance(pieces, Pieces)
+    named, pieces = state.pieces(f"named@{role}"), state.pieces(key)
     several = len(stacks) > 1
     names = [
         f"{stacks[stack]} L{layer}.H{head}" if several else f"L{layer}.H{head}"

@@ -24,7 +24,7 @@ from torch import Tensor
 from headwise.measures import ATTENTION, reductions
 from headwise.measures.rows import at_offset, entropy
 from headwise.stats import Sums
-from headwise.studies.study import Reading, State, at
+from headwise.studies.study import Reading, Stats, at
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
 
@@ -43,7 +43,7 @@ def shares(layer: Layer, quantity: str) -> Float[Tensor, "batch head query key"]
     return sizes / sizes.sum(-1, keepdim=True).clamp(min=torch.finfo(sizes.dtype).tiny)
 
 
-def observed(layer: Layer, reading: Reading, quantity: str) -> State:
+def observed(layer: Layer, reading: Reading, quantity: str) -> Stats:
     """`ROLE@stack.layer`: the scores that texts of the corpus give."""
     maps, weights = shares(layer, quantity), reading.row_weights(layer)
     whole, reached = reductions.squared_norms(layer)
