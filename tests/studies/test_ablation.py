@@ -157,8 +157,7 @@ def test_too_few_texts_are_said_so() -> None:
         ({"ways": ()}, "Heads are replaced by mean, zero, resample, each once, but ways=() was asked for."),
         ({"outcome": "joy"}, "What a model does is one of masked-token, label, translation, next-token, sentence, "
                              "tokens, but 'joy' was asked for."),
-        ({"draws": 0}, "Numbers of texts are 0 or more and there is at least one draw, but texts=16, curve=4, draws=0 "
-                       "was asked for."),
+        ({"draws": 0}, "draws of study ablation must be a whole number, 1 or more, but 0 was given."),
     ],
 )  # fmt: skip
 def test_bad_settings_are_one_line(settings: dict, said: str) -> None:

@@ -110,8 +110,6 @@ def test_the_words() -> None:
 def test_bad_settings_are_one_line() -> None:
     with pytest.raises(InputError) as error:
         EdgesStudy(edges=3)
-    assert str(error.value) == (
-        "At least 4 edges a layer are cut, in 0 (all) or more texts, but edges=3, texts=8 was asked for."
-    )
+    assert str(error.value) == ("edges of study edges must be a whole number, 4 or more, but 3 was given.")
     with pytest.raises(InputError, match="but 'joy' was asked for"):
         EdgesStudy(outcome="joy")

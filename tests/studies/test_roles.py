@@ -199,8 +199,6 @@ def test_the_words() -> None:
 def test_bad_settings_are_one_line() -> None:
     with pytest.raises(InputError) as error:
         Roles(draws=0)
-    assert str(error.value) == (
-        "There must be at least one sequence, text and draw, but sequences=12, texts=12, draws=0 was asked for."
-    )
+    assert str(error.value) == ("draws of study roles must be a whole number, 1 or more, but 0 was given.")
     with pytest.raises(InputError, match="There is no attention quantity 'row'"):
-        Roles(quantity="row")
+        Roles(quantities=("row",))

@@ -23,6 +23,9 @@ RANGES: Mapping[str, tuple[Any, Allowed]] = {
     "max_jobs": (int, Allowed(least=1, most=10**4)),
     "base": (int, Allowed(one_of=(0, 1))),
     "pages": (int, Allowed(least=0)),
+    "controls": (int, Allowed(least=0, most=100)),
+    "generate": (int, Allowed(least=1, most=10**5)),
+    "passes": (int, Allowed(least=1, most=10**6)),
 }
 
 
