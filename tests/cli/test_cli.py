@@ -133,7 +133,7 @@ def test_lists(headwise):
         (["inspect", "word " * 900], "--truncate"),
         (["inspect", TEXT, "--quantity", "efective"], "Did you mean 'effective'"),
         (["inspect", TEXT, "--layer", "9"], "9 was asked for"),
-        (["inspect", TEXT, "--head", "-1"], "-1 was asked for"),
+        (["inspect", TEXT, "--head", "-1"], "-1 was given"),
         (["inspect", TEXT, "--stack", "cross"], "no stack 'cross'"),
         (["inspect", TEXT, "--figure", "out.gif"], ".svg"),
         (["inspect", TEXT, "--figure", "no/such/folder/out.svg"], "does not; make it first"),

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2] / "experiments"
 PAGES = sorted(ROOT.rglob("README.md"))
 MOST_BYTES = 8_000_000
-KEPT = {".md", ".py", ".sh", ".parquet", ".json", ".svg", ".png", ".de", ".en", ".talp"}
+KEPT = {".csv", ".md", ".py", ".sh", ".parquet", ".json", ".svg", ".png", ".de", ".en", ".talp"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.parent.relative_to(ROOT)))

@@ -80,7 +80,7 @@ def two_layers() -> hw.Model:
 
 
 def test_equal_to_the_frozen_network_as_matrices(two_layers) -> None:
-    asked = question(two_layers)
+    asked = question(two_layers, of="logit")
     own = {name.removeprefix("transformer."): p.detach().numpy() for name, p in two_layers.hf.named_parameters()}
     weights = {**own, "wte": own["wte.weight"], "wpe": own["wpe.weight"], "lm_head": own["wte.weight"]}
     r, c, x = twin.logits_map(weights, list(asked.text.ids), heads=3, layers=2)
@@ -94,8 +94,8 @@ def test_equal_to_the_frozen_network_as_matrices(two_layers) -> None:
 
 def test_a_contrast_is_the_difference_of_two_targets(two_layers) -> None:
     a, b = 40, 41
-    both = [paths(question(two_layers, target=t)).tokens for t in (a, b)]
-    contrast = paths(question(two_layers, target=a, rather=b))
+    both = [paths(question(two_layers, target=t, of="logit")).tokens for t in (a, b)]
+    contrast = paths(question(two_layers, target=a, rather=b, of="logit"))
     torch.testing.assert_close(contrast.tokens, both[0] - both[1])
     assert float(contrast.rest) == 0
 

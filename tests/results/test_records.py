@@ -110,7 +110,7 @@ def test_a_manifest_that_names_what_it_must_not(tmp_path: Path, monkeypatch, fil
     assert str(told.value) == f"{folder / 'manifest.json'} must be as it was written; {reason}. Run the study again."
 
 
-def test_a_run_says_what_was_run(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text(json.dumps({"format": 1, "files": {}, "plan": {}}))
-    with pytest.raises(InputError, match="it has no 'study'"):
+def test_what_is_said_of_a_run_is_of_its_kind(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(json.dumps({"format": 1, "files": {}, "plan": {}, "tokens": "many"}))
+    with pytest.raises(InputError, match="'tokens' must be int, got str"):
         open_result(tmp_path)

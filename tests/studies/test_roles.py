@@ -19,7 +19,7 @@ from headwise.studies.roles import Roles, made, scores_of
 from headwise.studies.roles.atlas import SCHEMA, answers, judged, most_like
 from headwise.studies.roles.scores import ROLES
 from headwise.studies.roles.trials import drawn, looking, task_of, threshold
-from headwise.studies.study import Setting
+from headwise.studies.study import Setting, State
 from references.induction import VOCABULARY, induction_model
 
 LINES = [
@@ -193,7 +193,7 @@ def test_the_words() -> None:
     rows[2]["verdict"] = "looks like"
     (doing,) = answers(pl.DataFrame(rows, schema=SCHEMA), SETTING)
     assert "Taken away, none passed the test" in doing.says
-    assert scores_of({}, "previous", ("self",)) == {}
+    assert scores_of(State(), "previous", ("self",)) == {}
 
 
 def test_bad_settings_are_one_line() -> None:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import altair as alt
 
 FORMAT = 1
-RUN = {  # what the manifest of a run over a corpus says, whoever reads it
-    "study": str, "settings": dict, "model": {"name": str, "type": str}, "plan": {"corpus": {"name": str}},
+RUN = {  # what the manifest of a run over a corpus says, where it says it
+    "study": str, "settings": dict, "model": dict, "plan": dict,
     "stacks": dict, "documents": int, "tokens": int, "skipped": dict, "proof": dict,
 }  # fmt: skip
 MANIFEST, TABLE, PARTS, STATE, FIGURES = (
@@ -166,7 +166,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             raise InputError(
                 f"{folder / MANIFEST} must be of format {FORMAT}; got another. Use the headwise that wrote it."
             )
-        fits(manifest, {"files": dict} | (RUN if "plan" in manifest else {}))
+        fits(manifest, {"files": dict} | {name: kind for name, kind in RUN.items() if name in manifest})
         for name, file in manifest["files"].items():
             fits(file, {"sha256": str, "bytes": int}, f"{name!r}")
             inside(folder, name)
