@@ -29,6 +29,7 @@ def null_space(**changed: Any) -> NullSpace:
     whole = NullSpace(
         n=TOKENS, d_head=4, tolerance=1e-6, rank=table.int() + 4, null_dim=table.int() + 1, simplex_dim=table.int() + 2,
         pearson=table + 0.25, null_share=table + 0.4, identifiable=table.bool(), identifiable_rows=table,
+        smallest_kept=table + 0.1, largest_dropped=table,
     )  # fmt: skip
     return replace(whole, **changed)
 

@@ -15,7 +15,7 @@ def test_a_setting_takes_the_shape_of_its_default():
 
 
 def test_quantity_goes_to_every_study_that_looks_at_quantities():
-    told = settings_of("surface,distances", "raw,norm", [])
+    told = settings_of("surface,norms", "raw,norm", [])
     assert told["surface"] == {"quantities": ("raw", "norm")}
 
 

@@ -27,6 +27,11 @@ LISTS = {  # where two or more quantities stand side by side by name, and why
     "studies/nullspace.py": "the study of what the null space takes from raw weights: raw, effective, their difference",
     "studies/received.py": "the two means that this study takes, each by its own formula",
     "papers/brunner2020.py": "the figures of the paper in which each is drawn",
+    "studies/edges.py": "the quantities that are compared, each by what it says of an edge",
+    "studies/ablation/__init__.py": "the statistics of a head that may tell which heads matter",
+    "studies/ablation/answers.py": "their names in a sentence",
+    "studies/ablation/facts.py": "their names in the table",
+    "studies/ablation/figures.py": "their names in a legend",
     "studies/alignment/figures.py": "short names in the legends of the paper's figures; all others go by their own",
 }
 
@@ -48,7 +53,8 @@ def imports_by_string(tree: ast.Module) -> list[str]:
 def lists_of_names(tree: ast.Module) -> list[str]:
     """Literal tuples, lists, sets and dicts with two or more quantities; the defaults of a study's settings aside."""
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    defaults = {id(line.value) for each in classes for line in each.body if isinstance(line, ast.AnnAssign)}
+    lines = [line for each in classes for line in each.body if isinstance(line, ast.AnnAssign) and line.value]
+    defaults = {id(node) for line in lines for node in ast.walk(line.value)}  # type: ignore[arg-type]
     found = []
     for node in ast.walk(tree):
         members = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])

@@ -15,7 +15,7 @@ from headwise.errors import InputError
 from headwise.interventions.outcomes import ask
 from headwise.stats import Pieces
 from headwise.studies.edges import OF_LAYERS, SCHEMA, STRATA, EdgesStudy, drawn_edges, maps_of
-from headwise.studies.study import Setting
+from headwise.studies.study import Setting, State
 from references.compare import assert_close
 
 TEXT = "It is said that the sea is big, and so it was, and the old dog sat in the sun."
@@ -78,7 +78,7 @@ def test_parallel_blocks_have_no_globenc(load, tmp_path: Path) -> None:
 def test_ranks_by_hand() -> None:
     """Two texts of two layers: raw is right within layers and wrong between them."""
     text = np.array([[layer, 10 * layer + at, at - 10 * layer, at, -at] for layer in (0, 1) for at in range(6)], float)
-    state = {"head": Pieces.of({0: torch.tensor(text), 1: torch.tensor(text)})}
+    state = State({"head": Pieces.of({0: torch.tensor(text), 1: torch.tensor(text)})})
     table = EdgesStudy().table(state, SETTING)
     value = {(row["quantity"], row["over"]): row["value"] for row in table.to_dicts()}
     assert value["raw", "layers"] == pytest.approx(1)

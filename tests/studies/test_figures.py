@@ -232,7 +232,8 @@ def test_titles_tell_the_numbers_of_the_table(results: dict[str, Result]) -> Non
     inside = pairs.filter((pairs["layer_a"] == pairs["layer_b"]) & (pairs["a"] != pairs["b"]))["js"].mean()
     outside = pairs.filter(pairs["layer_a"] != pairs["layer_b"])["js"].mean()
     assert f"within a layer {inside:.3f}, between layers {outside:.3f} nats" in title(results["distances"].spec("fig6"))
-    assert "(head size 8)" in title(results["nullspace"].spec("rank"))
+    size = results["nullspace"].manifest["stacks"]["self"][2]
+    assert f"(head size {size})" in title(results["nullspace"].spec("rank"))
     texts = results["faithfulness"].table["texts"].max()
     assert re.search(
         rf"\b{texts} texts, mean probability of the prediction 0\.\d\d", title(results["faithfulness"].spec("aopc"))
