@@ -14,7 +14,7 @@ from mkdocs.config import load_config
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
-NOT_RUN = ("text", "json", "html")  # shown, not run: what a program prints, files
+NOT_RUN = ("text", "json", "html", "toml")  # shown, not run: what a program prints, files
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,6 @@ class Ablation(Study):
     masks, random orders and of the bootstrap.
     """
 
-    by_name: ClassVar[bool] = True
     title: ClassVar[str] = "Which heads matter"
     cost: ClassVar[Cost] = "passes"
     own_head: ClassVar[bool] = True

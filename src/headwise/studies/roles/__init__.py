@@ -43,7 +43,6 @@ class Roles(Study):
     heads are taken away. `draws` of random heads. `seed` of all that is drawn. `outcome`: what the model does with
     plain texts."""
 
-    by_name: ClassVar[bool] = True
     title: ClassVar[str] = "What heads look like, and whether they do it"
     cost: ClassVar[Cost] = "passes"
     own_head: ClassVar[bool] = True
