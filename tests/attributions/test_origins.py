@@ -13,6 +13,7 @@ import torch
 import headwise as hw
 from headwise.attributions import ORIGINS, PASSES, Origins
 from headwise.attributions.flow import largest_flows
+from headwise.attributions.globenc_rollout import products
 from headwise.attributions.mixing import has_residual, mixing_maps
 from headwise.attributions.rollout import rolled_out, transitions
 from headwise.errors import InputError, ModelError
@@ -73,7 +74,8 @@ def test_traces_give_the_layers_they_hold(name: str, load: Callable[..., hw.Mode
 
 
 def test_names_are_known_and_taken_once() -> None:
-    assert set(ORIGINS) == {"hidden-token", "output-weighted", "rollout", "globenc-rollout", "alti-rollout", "flow"}
+    assert set(ORIGINS) == {"hidden-token", "output-weighted", "rollout", "alti-rollout", "flow",
+                            "globenc-rollout", "globenc-share-rollout"}  # fmt: skip
     assert not set(ORIGINS) & ({*MIXING} | {*PASSES})
     assert {name for name in (*MIXING, *PASSES) if not has_residual(name)} == {"raw-mean", "norm-sum"}
 
@@ -177,3 +179,32 @@ def test_the_second_norm_is_the_blocks_own_in_post_norm_models(load: Callable[..
         assert_close(site.circuit.last.gain, norm.weight.detach(), 1e-4)
     with pytest.raises(ModelError, match="norm layer that reads the output of the block"):
         load("tiny:olmo2").trace("the sea").mixing("globenc")
+
+
+def test_globenc_rollout_multiplies_lengths_as_released() -> None:
+    model = twins.double("bert")
+    trace = model.trace(TEXTS[0])
+    expected = twins.globenc_products(model.hf, model.batch([trace.text])).detach()
+    assert_close(trace.origins("globenc-rollout"), expected, 1e-6)
+    batch = model.batch([model.encode(text) for text in TEXTS])
+    n = len(trace.text)
+    assert_close(ORIGINS["globenc-rollout"](model, batch).maps[0, :, :n, :n], expected, 1e-6)
+
+
+def test_globenc_rollout_of_shares_is_another_one() -> None:
+    trace = twins.double("bert").trace(TEXTS[0])
+    shares, product = trace.mixing("globenc"), trace.origins("globenc-share-rollout")
+    assert_close(product[1], shares[1] @ shares[0], 1e-6)
+    assert_close(trace.origins("globenc-rollout")[0], product[0], 1e-6)  # of one block they agree
+    assert float((trace.origins("globenc-rollout")[1] - product[1]).abs().max()) > 1e-3
+
+
+def test_products_by_hand() -> None:
+    """Token 1 is long after the first block, so who reads both reads more of it; a factor a layer changes nothing."""
+    steps = torch.tensor([[[[1.0, 0.0], [0.0, 3.0]], [[1.0, 1.0], [0.0, 1.0]]]])
+    mask = torch.ones(1, 2, dtype=torch.bool)
+    found = products(steps, mask)[0]
+    assert_close(found[1], torch.tensor([[0.25, 0.75], [0.0, 1.0]]), 1e-7)
+    assert_close(products(steps * torch.tensor([1e30, 1e-30])[:, None, None], mask)[0], found, 1e-6)
+    many = products(torch.full((1, 60, 2, 2), 1e3), mask)
+    assert_close(many, torch.full((1, 60, 2, 2), 0.5), 1e-7)

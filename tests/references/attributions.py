@@ -77,3 +77,35 @@ def _without(block: torch.nn.Module, state: Tensor, key: int) -> Tensor:
     finally:
         handle.remove()
     return (out[0] if isinstance(out, tuple) else out)[0]
+
+
+def globenc_products(hf: torch.nn.Module, text: Batch) -> Tensor:
+    """GlobEnc as released, for BERT: each u_ij by itself through both norms, N_l … N_0 multiplied, then shares."""
+    hf.set_attn_implementation("eager")
+    read: dict[torch.nn.Module, Tensor] = {}
+    norms = [m for block in hf.encoder.layer for m in (block.attention.output.LayerNorm, block.output.LayerNorm)]
+    hooks = [m.register_forward_pre_hook(lambda m, args: read.__setitem__(m, args[0][0].double())) for m in norms]
+    out = hf(**text.inputs, output_hidden_states=True, output_attentions=True)
+    for hook in hooks:
+        hook.remove()
+    product, rolled = None, []
+    for block, state, alpha in zip(hf.encoder.layer, out.hidden_states, out.attentions, strict=False):
+        step = _lengths_of_block(block, state[0].double(), alpha[0].double(), read)
+        product = step if product is None else step @ product
+        rolled.append(shares(product))
+    return torch.stack(rolled)
+
+
+def _lengths_of_block(block: torch.nn.Module, x: Tensor, alpha: Tensor, read: dict[torch.nn.Module, Tensor]) -> Tensor:
+    attention, heads, n = block.attention, alpha.shape[0], len(x)
+    value = attention.self.value(x).reshape(n, heads, -1)
+    w_o = attention.output.dense.weight.double().T.reshape(heads, value.shape[-1], -1)
+    found = torch.zeros(n, n, dtype=torch.float64)
+    for i in range(n):
+        for j in range(n):
+            u = sum(alpha[h, i, j] * (value[j, h] @ w_o[h]) for h in range(heads)) + (x[i] if i == j else 0)
+            for norm in (attention.output.LayerNorm, block.output.LayerNorm):
+                sigma = (read[norm][i].var(unbiased=False) + norm.eps).sqrt()
+                u = (u - u.mean()) / sigma * norm.weight.double()
+            found[i, j] = u.norm()
+    return found

@@ -4,8 +4,8 @@ r"""Rollout: what each block mixes, multiplied through the layers (Abnar and Zui
     Ã_l = Â_l              where the residual is part of A_l
     R_l = Ã_l R_{l−1},   R_0 = Ã_0;   Â has the rows of A divided by their sums
 
-`globenc-rollout` (Modarressi et al. 2022, https://arxiv.org/abs/2205.03286) and `alti-rollout` (Ferrando et al. 2022,
-https://arxiv.org/abs/2203.04212) are the rollouts of these quantities. Cost: the mixing quantity's own, and n³ a layer.
+`alti-rollout` (Ferrando et al. 2022, https://arxiv.org/abs/2203.04212) is the rollout of that quantity; GlobEnc has its
+own (globenc_rollout.py). Cost: the mixing quantity's own, and n³ a layer.
 
 subtle: shares are multiplied as if what two paths carry could only add up. Vectors that cancel are not seen;
 hidden-token does see them.
@@ -39,20 +39,6 @@ def rollout(model: Model, batch: Batch, *, mixing: str = "raw-mean") -> Origins:
     """R_l of any mixing quantity."""
     steps = transitions(mixing_maps(model, batch, mixing), batch.mask, with_residual=has_residual(mixing))
     return Origins(rolled_out(steps))
-
-
-@ORIGINS.add(
-    "globenc-rollout",
-    "GlobEnc of every block, multiplied through the layers.",
-    label="GlobEnc rollout",
-    unit=SHARE,
-    distribution=True,
-    cost="that of globenc and n³ a layer",
-    paper="https://arxiv.org/abs/2205.03286",
-    order=40,
-)
-def globenc_rollout(model: Model, batch: Batch) -> Origins:
-    return rollout(model, batch, mixing="globenc")
 
 
 @ORIGINS.add(

@@ -24,6 +24,7 @@ ItemName = Annotated[list[str] | None, typer.Option("--item", help="An item by i
 Data = Annotated[Path | None, typer.Option(help="Folder of the data; --list says what it must hold.")]
 List = Annotated[bool, typer.Option("--list", help="Every item and what it needs.")]
 Controls = Annotated[int, typer.Option(min=0, help="Untrained networks of each kind that read the same texts.")]
+ControlTexts = Annotated[int, typer.Option(min=2, help="Documents that each of these networks reads.")]
 Out = Annotated[Path, typer.Option(help="Folder for results, figures and verdicts.csv.")]
 
 
@@ -38,6 +39,7 @@ def reproduce(
     device: options.Device = "cpu",
     first: run.First = None,
     controls: Controls = 3,
+    control_texts: ControlTexts = 64,
     set_: run.Set = None,
     engine: run.EngineName = "local",
     workers: run.Workers = None,
@@ -59,7 +61,7 @@ def reproduce(
         raise InputError(f"{paper} trains taggers of its own, so --model and --set do not apply; leave them out.")
     table = make(
         paper, data=data, out=out, model=model, task=task, device=device, items=item or [],
-        first=first, controls=controls,
+        first=first, controls=controls, control_texts=control_texts,
         settings=settings_of(",".join(studies), None, set_) if set_ else None, engine=engine, workers=workers,
         threads=threads, say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip

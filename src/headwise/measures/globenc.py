@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.errors import ModelError
-from headwise.measures.block import check, diagonal, parts
+from headwise.measures.block import check, diagonal, parts, total
 from headwise.measures.norms import gram, quadratic_form
 from headwise.quantities import MIXING, SHARE
 from headwise.types import Layer
@@ -36,6 +36,13 @@ from headwise.types import Layer
 )
 def globenc(layer: Layer) -> Float[Tensor, "batch query key"]:
     """‖N₂ N₁ u_ij‖, each row a share."""
+    pairs = lengths(layer)
+    shares = pairs / pairs.sum(-1, keepdim=True)
+    return torch.where(layer.query_mask[..., None], shares, 0.0)
+
+
+def lengths(layer: Layer) -> Float[Tensor, "batch query key"]:
+    """‖N₂ N₁ u_ij‖ before any σ_i of N₁ or N₂ divides the row."""
     check(layer, "globenc")
     circuit = layer.circuit
     if circuit.last is None:
@@ -51,5 +58,10 @@ def globenc(layer: Layer) -> Float[Tensor, "batch query key"]:
     if inner_scale is not None:
         pairs, kept = pairs * inner_scale, kept * inner_scale
     pairs[:, rows, keys] = (kept + own).norm(dim=-1)
-    shares = pairs / pairs.sum(-1, keepdim=True)
-    return torch.where(layer.query_mask[..., None], shares, 0.0)
+    return pairs
+
+
+def scaled(layer: Layer) -> Float[Tensor, "batch query key"]:
+    """The same divided by σ_i of N₁, where the block's stream passes it: what a product over blocks does see."""
+    outer, pairs = layer.circuit.outer, lengths(layer)
+    return pairs / outer.sigma(total(layer)) if layer.circuit.post and outer is not None else pairs

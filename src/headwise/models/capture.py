@@ -110,6 +110,7 @@ class Site:
     causal: bool  # the first query does not see the last key
     gated: bool = False  # the projection reads g ⊙ out: a gate, norm or scale stands between
     block: int | None = None  # the number of the block that it stands in, where blocks without attention count too
+    last_of: nn.Module | None = None  # the module of `circuit.last`: what it reads is the block's output
 
 
 Visitor = Callable[[Layer], None]

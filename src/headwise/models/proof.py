@@ -211,10 +211,10 @@ def examine(timeline: Timeline, place: int, model: PreTrainedModel) -> tuple[Sit
     projected = projected.reshape(rebuilt.shape)
     before, later = (shaped(e, projected) for e in (timeline.events[begin:start], timeline.events[at:end]))
     eps = torch.finfo(out.dtype).eps
-    residual_of, circuit = find_circuit(before, later, projected, Circuit(w_o, b_o), eps)
+    residual_of, last_of, circuit = find_circuit(before, later, projected, Circuit(w_o, b_o), eps)
     every_key = torch.ones(1, call.key.shape[2], dtype=torch.bool, device=call.key.device)
     causal = not bool(call.visible(every_key)[0, 0, -1])
-    site = Site(stack_of(call, model), 0, call.module, projection, residual_of, circuit, causal, gated)
+    site = Site(stack_of(call, model), 0, call.module, projection, residual_of, circuit, causal, gated, last_of=last_of)
     return site, relative(rebuilt, projected)
 
 

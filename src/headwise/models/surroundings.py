@@ -65,8 +65,8 @@ def find_circuit(
     projected: Tensor,
     bare: Circuit,
     eps: float,
-) -> tuple[nn.Module | None, Circuit]:
-    """The residual's module and the circuit around the projection; (None, bare) where no sum is found."""
+) -> tuple[nn.Module | None, nn.Module | None, Circuit]:
+    """The residual's module, that of the last norm, and the circuit around the projection; bare where is no sum."""
     branches: list[tuple[Norm | None, Tensor]] = [(None, projected)]
     for kind, module, tensor in after:
         if kind == "in" and same(tensor, projected, eps) and (inner := as_norm(module, tensor, eps)) is not None:
@@ -80,13 +80,15 @@ def find_circuit(
                 scale, total = next((s, t) for s, (_, t) in zip(scales, readers, strict=True) if s)
                 norms = (as_norm(m, t, eps) for m, t in readers if same(t, total, eps))
                 outer = next((norm for norm in norms if norm is not None), None)
-                last, post = find_last(after, total, outer, eps)
-                return module, Circuit(bare.w_o, bare.b_o, scale, inner, outer, last, post)
-    return None, bare
+                last_of, last, post = find_last(after, total, outer, eps)
+                return module, last_of, Circuit(bare.w_o, bare.b_o, scale, inner, outer, last, post)
+    return None, None, bare
 
 
-def find_last(after: list[Event], total: Tensor, outer: Norm | None, eps: float) -> tuple[Norm | None, bool]:
-    """The norm that reads the block's output, and whether the feed-forward block adds to outer(total) (post-norm).
+def find_last(
+    after: list[Event], total: Tensor, outer: Norm | None, eps: float
+) -> tuple[nn.Module | None, Norm | None, bool]:
+    """The norm that reads the block's output, as module and numbers; whether feed-forward adds to outer(total).
 
     The block's output is the later tensor that equals outer(total) or `total` plus what some module gave in between.
     """
@@ -98,8 +100,8 @@ def find_last(after: list[Event], total: Tensor, outer: Norm | None, eps: float)
         elif not same(tensor, total, eps) and (norm := as_norm(module, tensor, eps)) is not None:
             for post, residual in ((True, outer and outer(total)), (False, total)):
                 if residual is not None and any(scale_of(tensor, residual, branch, eps) for branch in reversed(given)):
-                    return norm, post
-    return None, False
+                    return module, norm, post
+    return None, None, False
 
 
 def scale_of(total: Tensor, residual: Tensor, branch: Tensor, eps: float = 2**-23) -> float:

@@ -60,11 +60,12 @@ class Asked:
     settings: Mapping[str, Mapping[str, Any]]
     first: int | None
     controls: int
+    control_texts: int
     say: Say
     engine: Mapping[str, Any] = field(default_factory=dict)
 
     def of_control(self, folder: Path) -> Asked:
-        return replace(self, out=folder, first=min(self.first or CONTROL_TEXTS, CONTROL_TEXTS))
+        return replace(self, out=folder, first=min(self.first or self.control_texts, self.control_texts))
 
 
 def reproduce(
@@ -79,6 +80,7 @@ def reproduce(
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     first: int | None = None,
     controls: int = CONTROLS,
+    control_texts: int = CONTROL_TEXTS,
     say: Say = lambda _: None,
     **engine: Any,
 ) -> pl.DataFrame:
@@ -86,10 +88,11 @@ def reproduce(
 
     What cannot be run here (no data, a model of another kind) is a row too, and says what it takes. `first` reads only
     so many documents of each corpus. `controls`: as many untrained networks of the same shape read the same texts (the
-    first 64), so that what is true of any network is not taken for something learned; with 0 no such claim can hold.
+    first `control_texts` documents), so that what is true of any network is not taken for something learned; with 0 no
+    such claim can hold.
     """
     source, chosen, data = paper_of(paper), chosen_items(paper, items), Path(data)
-    asked = Asked(Path(out), settings or {}, first, controls, say, engine)
+    asked = Asked(Path(out), settings or {}, first, controls, control_texts, say, engine)
     found: dict[Job | Training, Found | str] = {}
     found |= _trained(chosen, data, asked)
     loaded: dict[str | None, Model] = {}
