@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 import headwise as hw
 from headwise.errors import InputError
@@ -85,3 +87,24 @@ def test_saving_where_no_folder_is(load: Callable[..., hw.Model], tmp_path: Path
     with pytest.raises(InputError) as error:
         load("tiny:bert").trace("the dog").save(tmp_path / "no" / "folder")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "lost", ["model_name", "text", "target", "layers", "revision", "proof_error", "text.ids", "layers.0.stack"]
+)
+def test_a_trace_that_lacks_a_fact_is_one_line(saved: Path, lost: str) -> None:
+    with safe_open(saved, framework="pt") as file:
+        metadata = file.metadata()
+    facts = json.loads(metadata["facts"])
+    *path, name = lost.split(".")
+    within = facts
+    for step in path:
+        within = within[int(step) if step.isdigit() else step]
+    del within[name]
+    save_file(load_file(saved), saved, metadata={**metadata, "facts": json.dumps(facts)})
+    assert "must be as it was saved" in refused(saved)
+
+
+def test_facts_are_json_that_every_reader_takes(saved: Path) -> None:
+    with safe_open(saved, framework="pt") as file:
+        json.loads(file.metadata()["facts"], parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))

@@ -120,17 +120,17 @@ def run(
 
 
 def show(folder: Folder, figure: FigureName = None, save: Save = None) -> None:
-    from headwise.results import open_result
+    from headwise.results import STUDY, open_result
 
     if not (folder / "manifest.json").is_file() and folder.is_dir():
         inside = sorted(path.parent for path in folder.glob("*/manifest.json"))
         if inside and figure is None:
             for path in inside:
-                _summary(open_result(path))
+                _summary(open_result(path, STUDY))
             return
         if inside:
             raise InputError(f"A figure is of one result, but {folder} has several: {', '.join(map(str, inside))}.")
-    result = open_result(folder)
+    result = open_result(folder, STUDY)
     if figure is None:
         _summary(result)
         _print_table(result)

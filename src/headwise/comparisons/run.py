@@ -34,7 +34,7 @@ from headwise.engine.run import run
 from headwise.errors import InputError
 from headwise.models.load import load
 from headwise.models.model import Model
-from headwise.results import Result, claim, open_result, provenance, write_result
+from headwise.results import RUN, Result, claim, open_result, provenance, write_result
 from headwise.results.files import write_files
 from headwise.results.result import MANIFEST, read_manifest
 from headwise.studies.profile import NUMBERS, values_of
@@ -115,7 +115,7 @@ def _side(
     source: str | Model, folder: Path, corpus: str | Path, study: str, seed: int, options: Mapping[str, Any]
 ) -> Side:
     if isinstance(source, str) and (Path(source) / MANIFEST).is_file():
-        return Side(open_result(source))
+        return Side(open_result(source, RUN))
     loading = {key: options[key] for key in ("task", "dtype", "device") if key in options}
     model = load(source, **loading) if isinstance(source, str) else source
     reading = {key: options[key] for key in ("kind", "columns", "segments", "label") if key in options}

@@ -28,7 +28,7 @@ from headwise.engine.progress import Progress, teller, watched
 from headwise.errors import InputError
 from headwise.models.load import load, own_task
 from headwise.models.model import Model
-from headwise.results import Result, Results, claim, open_result, provenance, read_shard, write_result, write_shard
+from headwise.results import RUN, Result, Results, claim, open_result, provenance, read_shard, write_result, write_shard
 from headwise.results.files import write_files
 from headwise.results.records import DamagedError, read_record
 from headwise.studies import STUDIES
@@ -112,7 +112,7 @@ def _finished(plan: Plan, folders: Mapping[str, Path]) -> dict[str, Result] | No
     """The results of this very plan, if they are all there."""
     if not all((folder / "manifest.json").is_file() for folder in folders.values()):
         return None
-    results = {name: open_result(folder) for name, folder in folders.items()}
+    results = {name: open_result(folder, RUN) for name, folder in folders.items()}
     for name, result in results.items():
         if result.manifest.get("plan_digest") != plan.digest:
             raise InputError(

@@ -30,6 +30,7 @@ from typing import IO, Any
 from platformdirs import user_cache_dir
 
 from headwise.errors import ModelError, UnknownNameError
+from headwise.results.records import EVERY, read_record
 
 SEAL = "complete.json"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
@@ -251,9 +252,9 @@ def open_or_build(
 def is_complete(folder: Path) -> bool:
     """Whether every file the seal lists is there at its full size; no hashing, as this runs at every open."""
     try:
-        files = json.loads((folder / SEAL).read_text(encoding="utf-8"))["files"]
+        files = read_record(folder / SEAL, {"files": {EVERY: {"bytes": int}}})["files"]
         return bool(files) and all((folder / name).stat().st_size == entry["bytes"] for name, entry in files.items())
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError):
         return False
 
 

@@ -21,10 +21,15 @@ from headwise.models.model import Model
 from headwise.reports.page import Example, page
 from headwise.reports.plan import Agenda, agenda
 from headwise.results.files import write_files
+from headwise.results.records import EVERY, DamagedError, read_record
 from headwise.text.corpus import CorpusSpec, open_corpus
 from headwise.viewer.view import page_of
 
 AGENDA, RESULTS, PAGE = "agenda.json", "results", "report.html"
+NOTE = {
+    "asked": dict,
+    "agenda": {"settings": {EVERY: dict}, "left_out": {EVERY: str}, "documents": int | None, "note": str},
+}
 EXAMPLES, EXAMPLE_TOKENS = 2, 40
 
 
@@ -82,7 +87,10 @@ def _agenda(out: Path, asked: Mapping[str, Any], decide: Callable[[], Agenda]) -
     """What was decided when the report was begun, so that a resumed one reads as much; else decided now."""
     note, asked = out / AGENDA, json.loads(json.dumps(asked, default=list))
     if note.is_file():
-        before = json.loads(note.read_text("utf-8"))
+        try:
+            before = read_record(note, NOTE)
+        except DamagedError as error:
+            raise InputError(f"{note} must be as it was written; {error}. Remove {out} and run it again.") from None
         if before["asked"] != asked:
             raise InputError(
                 f"{out} holds a report with other studies, settings or budget; choose another --out, or remove it."

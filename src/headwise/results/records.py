@@ -1,8 +1,9 @@
 """JSON that people or disks may have damaged: one reader, which gives a record of the right shape or one reason.
 
-A shape names the fields that must be there and their kind: a type, or a shape again. More fields may be there.
+A shape names the fields that must be there and their kind: a type, or a shape again; EVERY stands for every field
+that is there. More fields may be there.
 
-    read_record(path, {"digest": str, "plan": {"corpus": dict}})
+    read_record(path, {"digest": str, "plan": {"corpus": dict}, "files": {EVERY: {"bytes": int}}})
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 Shape = Mapping[str, Any]
+EVERY = "*"
 MOST_BYTES = 64 * 2**20  # of a note about a run; a larger file is none of ours
 
 
@@ -25,20 +27,26 @@ def read_record(path: Path, shape: Shape) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise DamagedError(f"it has more than {MOST_BYTES >> 20} MB")
-        record = json.loads(content)
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(path) from None
     except OSError as error:  # a folder or a loop of links in its place
         raise DamagedError(str(error.strerror).lower()) from None
+    except ValueError:
+        raise DamagedError("its path has a NUL") from None
+    if len(content) > MOST_BYTES:
+        raise DamagedError(f"it has more than {MOST_BYTES >> 20} MB")
+    return parse_record(content, shape)
+
+
+def parse_record(content: bytes | str, shape: Shape) -> dict[str, Any]:
+    """The same of what is in memory."""
+    try:
+        record = json.loads(content)
     except RecursionError:
         raise DamagedError("it is nested too deeply") from None
     except (UnicodeDecodeError, json.JSONDecodeError):
         raise DamagedError("it is not JSON") from None
-    except DamagedError:
-        raise
-    except ValueError as error:  # a NUL in the path, a number of a million digits
+    except ValueError as error:  # a number of a million digits
         raise DamagedError(str(error).splitlines()[0]) from None
     fits(record, shape)
     return record
@@ -48,13 +56,15 @@ def fits(record: Any, shape: Shape, where: str = "it") -> None:
     """Refuse a record without a field of the shape, or with one of another kind."""
     if not isinstance(record, dict):
         raise DamagedError(f"{where} must be an object, got {type(record).__name__}")
-    for name, kind in shape.items():
+    wanted = [(name, kind) for key, kind in shape.items() for name in (record if key == EVERY else [key])]
+    for name, kind in wanted:
         if name not in record:
             raise DamagedError(f"{where} has no {name!r}")
+        value = record[name]
         if isinstance(kind, Mapping):
-            fits(record[name], kind, name)
-        elif not isinstance(record[name], kind) or (kind is int and isinstance(record[name], bool)):
-            raise DamagedError(f"{name!r} must be {kind.__name__}, got {type(record[name]).__name__}")
+            fits(value, kind, repr(name))
+        elif not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise DamagedError(f"{name!r} must be {getattr(kind, '__name__', kind)}, got {type(value).__name__}")
 
 
 def inside(folder: Path, name: str) -> Path:

@@ -18,24 +18,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
 from headwise.errors import InputError, UnknownNameError
 from headwise.results.files import digest, digest_of, write_files
-from headwise.results.records import DamagedError, fits, inside, read_record
+from headwise.results.records import EVERY, DamagedError, Shape, fits, inside, parse_record, read_record
+from headwise.text.terminal import visible
 
 if TYPE_CHECKING:
     import altair as alt
 
 FORMAT = 1
-RUN = {  # what the manifest of a run over a corpus says, where it says it
-    "study": str, "settings": dict, "model": dict, "plan": dict,
-    "stacks": dict, "documents": int, "tokens": int, "skipped": dict, "proof": dict,
+FILES = {"files": {EVERY: {"sha256": str, "bytes": int}}}
+STUDY = {  # what the manifest of a study, or of a comparison of two, says
+    "study": str, "settings": dict, "model": {"name": str}, "plan": {"corpus": {"name": str}},
+    "documents": int, "tokens": int, "skipped": dict,
 }  # fmt: skip
+RUN = {**STUDY, "plan_digest": str, "stacks": dict, "proof": dict, "causal": bool}  # and of a run over a corpus
 MANIFEST, TABLE, PARTS, STATE, FIGURES = (
     "manifest.json", "table.parquet", "parts.parquet", "state.safetensors", "figures",
 )  # fmt: skip
@@ -50,18 +55,21 @@ class Result:
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        return pl.read_parquet(self.folder / TABLE)
+        return self._frame(TABLE)
 
     @cached_property
     def parts(self) -> list[pl.DataFrame]:
         """The table of all texts but each part of them; none where they were not asked for, or the study has none."""
         if PARTS not in self.manifest["files"]:
             return []
-        return pl.read_parquet(self.folder / PARTS).partition_by("part", include_key=False)
+        return self._frame(PARTS).partition_by("part", include_key=False)
 
     @cached_property
     def state(self) -> dict[str, Tensor]:
-        return load((self.folder / STATE).read_bytes())
+        try:
+            return load(self._bytes(STATE))
+        except SafetensorError as error:
+            raise InputError(altered(self.folder / STATE, error)) from None
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -73,13 +81,37 @@ class Result:
         if name not in self.figures:
             there = ", ".join(self.figures) or "none"
             raise UnknownNameError(f"There is no figure {name!r} in {self.folder}; there are {there}.")
-        return json.loads((self.folder / figure_file(name)).read_bytes())
+        try:
+            spec = parse_record(self._bytes(figure_file(name)), {})
+        except DamagedError as error:
+            raise InputError(altered(self.folder / figure_file(name), error)) from None
+        if has_address(spec):
+            raise InputError(
+                f"A figure must carry its data, but {name} of {self.folder} points to an address; run its study again."
+            )
+        return spec
 
     def figure(self, name: str) -> alt.TopLevelMixin:
         """The figure as an altair chart, to be shown or saved."""
         import altair as alt
+        from jsonschema.exceptions import ValidationError
 
-        return alt.Chart.from_dict(self.spec(name))
+        try:
+            return alt.Chart.from_dict(self.spec(name))
+        except (ValidationError, LookupError, TypeError, ValueError) as error:
+            raise InputError(altered(self.folder / figure_file(name), error)) from None
+
+    def _frame(self, name: str) -> pl.DataFrame:
+        try:
+            return pl.read_parquet(self._bytes(name))
+        except pl.exceptions.PolarsError as error:
+            raise InputError(altered(self.folder / name, error)) from None
+
+    def _bytes(self, name: str) -> bytes:
+        """A file that the manifest names; no other is opened, as only those were found to lie inside."""
+        if name not in self.manifest["files"]:
+            raise InputError(f"The result in {self.folder} must have {name}, but it names none. Run the study again.")
+        return (self.folder / name).read_bytes()
 
 
 class Results(dict[str, Result]):
@@ -144,21 +176,24 @@ def finite(value: Any) -> Any:
     """The same JSON with null where a number is not finite, as JSON needs it: an interval of one fold, say."""
     if isinstance(value, dict):
         return {key: finite(one) for key, one in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [finite(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def open_result(folder: str | Path) -> Result:
-    """The result in a folder, after every file was found to be as it was written."""
+def open_result(folder: str | Path, shape: Shape = MappingProxyType({})) -> Result:
+    """The result in a folder, after every file was found to be as it was written.
+
+    `shape` is what its manifest must say for the caller (`STUDY`, `RUN`), checked before a file is opened.
+    """
     folder = Path(folder)
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folder, shape)
     for name, file in manifest["files"].items():
         check(folder / name, file["sha256"])
     return Result(folder, manifest)
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path, shape: Shape = MappingProxyType({})) -> dict[str, Any]:
     """What a folder says of its result: every file that it names is below the folder, none has been opened."""
     try:
         manifest = read_record(folder / MANIFEST, {})
@@ -166,9 +201,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             raise InputError(
                 f"{folder / MANIFEST} must be of format {FORMAT}; got another. Use the headwise that wrote it."
             )
-        fits(manifest, {"files": dict} | {name: kind for name, kind in RUN.items() if name in manifest})
-        for name, file in manifest["files"].items():
-            fits(file, {"sha256": str, "bytes": int}, f"{name!r}")
+        fits(manifest, FILES | {name: kind for name, kind in RUN.items() if name in manifest} | dict(shape))
+        for name in manifest["files"]:
             inside(folder, name)
     except FileNotFoundError:
         raise InputError(
@@ -187,6 +221,18 @@ def check(path: Path, sha256: str) -> None:
         raise InputError(f"{path} must be there; got: {error.strerror}. Run the study again.") from None
     if now != sha256:
         raise InputError(f"{path} must be as it was written; its checksum differs. Run the study again.")
+
+
+def altered(path: Path, error: Exception) -> str:
+    reason = visible(str(error).strip()).partition("\n")[0] or type(error).__name__
+    return f"{path} must be as it was written; got: {reason[:200]}. Run the study again."
+
+
+def has_address(spec: Any) -> bool:
+    """Whether anything but a schema in a figure's specification would be fetched."""
+    if isinstance(spec, dict):
+        return "url" in spec or any(has_address(value) for value in spec.values())
+    return isinstance(spec, list) and any(has_address(value) for value in spec)
 
 
 def forget_other_figures(folder: Path, files: Mapping[str, Any]) -> None:

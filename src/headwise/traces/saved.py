@@ -13,10 +13,14 @@ from torch import Tensor
 
 from headwise.errors import InputError
 from headwise.results.files import write_files
+from headwise.results.records import DamagedError, parse_record
+from headwise.results.result import finite
 from headwise.traces.trace import Trace
 from headwise.types import Circuit, Encoding, Layer, Norm
 
 FORMAT = "headwise-trace-2"
+FACTS = {"model_name": str, "text": dict, "target": dict | None, "layers": list, "revision": str | None,
+         "proof_error": float | None}  # fmt: skip
 LAYER_TENSORS = ("alpha", "value", "visible", "query_mask", "key_mask", "out", "residual", "gate")
 NORMS = ("inner", "outer", "last")
 
@@ -35,7 +39,7 @@ def save_trace(trace: Trace, path: Path) -> Path:
         "layers": [_layer_facts(layer) for layer in trace.layers],
     }  # fmt: skip
     contents = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    whole = save(contents, metadata={"format": FORMAT, "facts": json.dumps(facts)})
+    whole = save(contents, metadata={"format": FORMAT, "facts": json.dumps(finite(facts), allow_nan=False)})
     write_files(path.parent, {path.name: whole})
     return path
 
@@ -52,7 +56,14 @@ def open_trace(path: str | Path) -> Trace:
         raise InputError(f"{path} is not a whole safetensors file ({error}); save the trace again.") from None
     if metadata.get("format") != FORMAT:
         raise InputError(f"{path} must be a trace saved by headwise, but it is another kind of file.")
-    facts = json.loads(metadata["facts"])
+    try:
+        return _trace(parse_record(metadata.get("facts", ""), FACTS), tensors)
+    except (DamagedError, LookupError, TypeError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"{path} must be as it was saved, but {reason}; save the trace again.") from None
+
+
+def _trace(facts: dict[str, Any], tensors: dict[str, Tensor]) -> Trace:
     return Trace(
         model_name=facts["model_name"],
         text=_encoding(facts["text"]),
@@ -60,10 +71,15 @@ def open_trace(path: str | Path) -> Trace:
         layers=tuple(_layer(number, fact, tensors) for number, fact in enumerate(facts["layers"])),
         hidden={name.removeprefix("hidden."): t for name, t in tensors.items() if name.startswith("hidden.")},
         revision=facts["revision"],
-        proof_error=facts["proof_error"],
-        output_error=facts.get("output_error", float("nan")),
+        proof_error=_number(facts["proof_error"]),
+        output_error=_number(facts.get("output_error")),
         answer=facts.get("answer"),
     )
+
+
+def _number(value: float | None) -> float:
+    """JSON has no NaN: null stands for it."""
+    return float("nan") if value is None else value
 
 
 def _layer_tensors(layer: Layer) -> dict[str, Tensor]:

@@ -24,6 +24,7 @@ from headwise.papers.chunking.facts import NEEDS, TABLES, stored
 from headwise.papers.chunking.figures import DRAWN_FROM, figures
 from headwise.results.files import write_files
 from headwise.results.lock import claim
+from headwise.results.records import DamagedError, read_record
 from headwise.results.result import json_bytes
 
 __all__ = ["DRAWN_FROM", "FILES", "Plan", "figures", "tables"]
@@ -54,9 +55,14 @@ def _same_plan(run: Experiment) -> None:
     digests = {name: hashlib.sha256((run.data / name).read_bytes()).hexdigest() for name in FILES}
     mine = json.loads(json.dumps({"plan": asdict(run.plan), "data": digests}))
     path = run.out / "plan.json"
-    if not path.is_file():
+    try:
+        before = read_record(path, {})
+    except FileNotFoundError:
         write_files(run.out, {path.name: json_bytes(mine)})
-    elif json.loads(path.read_bytes()) != mine:
+        return
+    except DamagedError:  # not what this plan would have written
+        before = None
+    if before != mine:
         raise InputError(
             f"{run.out} holds models of another plan or of other data; choose another --out, or remove it."
         )

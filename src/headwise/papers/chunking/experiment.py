@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from torch import Tensor
 from headwise.errors import InputError
 from headwise.models.glove import glove
 from headwise.results.files import write_files
+from headwise.results.records import DamagedError, read_record
 from headwise.results.result import json_bytes
 from headwise.tagging.adversary import (
     Objective,
@@ -164,9 +166,8 @@ class Experiment:
             "cpu_seconds": time.process_time() - cpu,
             "threads": torch.get_num_threads(),
         }
-        old = self.out / name / "seconds.json"
-        if old.is_file():
-            before = json.loads(old.read_bytes())
+        with suppress(FileNotFoundError, DamagedError):  # what was spent before is not worth a stop
+            before = read_record(self.out / name / "seconds.json", {"seconds": float, "cpu_seconds": float})
             spent |= {key: spent[key] + before[key] for key in ("seconds", "cpu_seconds")}
         write_files(self.out / name, {"seconds.json": json_bytes(spent)})
 
