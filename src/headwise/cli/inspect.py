@@ -107,18 +107,21 @@ def _chosen(table: pl.DataFrame, layer: int | None, head: int | None) -> pl.Data
 def _write(
     trace: Trace, table: pl.DataFrame, *, json_: str | None, csv: Path | None, parquet: Path | None, save: Path | None
 ) -> list[Path]:
+    from headwise.results.result import finite
+    from headwise.results.shown import shown
+
     written = []
     if json_ is not None:
-        facts = {"model": trace.model_name, "proof_error": trace.proof_error, "tokens": trace.tokens,
-                 "heads": _plain(table)}  # fmt: skip
-        document = json.dumps(facts, ensure_ascii=False, indent=1, allow_nan=False)
+        facts = {"model": trace.model_name, "proof_error": trace.proof_error, "output_error": trace.output_error,
+                 "tokens": trace.tokens, "heads": _plain(table)}  # fmt: skip
+        document = json.dumps(finite(facts), ensure_ascii=False, indent=1, allow_nan=False)
         if json_ == "-":
             print(document)
         else:
             _write_file(Path(json_), (document + "\n").encode())
             written.append(Path(json_))
     if csv is not None:
-        _write_file(csv, table.write_csv().encode())
+        _write_file(csv, shown(table).write_csv().encode())
     if parquet is not None:
         table.write_parquet(buffer := io.BytesIO())
         _write_file(parquet, buffer.getvalue())
@@ -135,7 +138,9 @@ def _write_file(path: Path, content: bytes) -> None:
 
 def _plain(table: pl.DataFrame) -> list[dict[str, Any]]:
     """Rows for JSON, which knows no NaN."""
-    return table.fill_nan(None).to_dicts()
+    from headwise.results.shown import shown
+
+    return shown(table).to_dicts()
 
 
 def _draw(trace: Trace, table: pl.DataFrame, path: Path, *, words: bool, query: int | None, stack: str | None) -> Path:
@@ -190,26 +195,32 @@ def _rich_table(table: pl.DataFrame, title: str) -> Any:
     for name in columns:
         shown.add_column(LABELS.get(name, name), justify="right", no_wrap=True)
     for row in table.select(columns).iter_rows():
-        shown.add_row(*(f"{v:.4f}" if name == "matters" else _cell(v) for name, v in zip(columns, row, strict=True)))
+        shown.add_row(
+            *(f"{v:.4f}" if name == "matters" and v == v else _cell(v) for name, v in zip(columns, row, strict=True))
+        )
     return shown
 
 
 def _cell(value: Any) -> str:
+    from headwise.results.shown import number
+
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+    return number(value) if isinstance(value, float) else "–" if value is None else str(value)
 
 
 def _verdict(trace: Trace, stack: str | None) -> str:
     """Plain words on what the table allows one to say."""
+    from headwise.results.shown import number
+
     facts = trace.nullspace(stack=stack)
-    proof = f"Captured numbers reproduce the model to {trace.proof_error:.0e} (relative)."
-    size = f"{facts.n} tokens, head size {facts.d_head}"
+    proof = f"Captured numbers reproduce the model to {number(trace.proof_error, '.0e')} (relative)."
+    size, share = f"{facts.n} tokens, head size {facts.d_head}", number(float(facts.null_share.mean()), ".0%")
     if bool(facts.identifiable.all()):
         return f"{size}: the weights of every head are the only ones with its output. {proof}"
     return (
         f"Careful: {size}. More tokens than a head has dimensions means that other weights give the same output in "
         f"{int((~facts.identifiable).sum())} of {facts.identifiable.numel()} heads, and on average "
-        f"{float(facts.null_share.mean()):.0%} of the squared weights change nothing. Read `--quantity effective` or "
+        f"{share} of the squared weights change nothing. Read `--quantity effective` or "
         f"`norm` beside raw, and do not show raw weights as an explanation. {proof}"
     )

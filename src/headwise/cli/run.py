@@ -168,5 +168,7 @@ def _summary(result: Result) -> None:
 def _print_table(result: Result) -> None:
     import polars as pl
 
+    from headwise.results.shown import shown
+
     with pl.Config(tbl_rows=24, tbl_cols=12, tbl_width_chars=120, float_precision=3, tbl_hide_column_data_types=True):
-        print(result.table)
+        print(shown(result.table))

@@ -25,6 +25,7 @@ from headwise.engine.options import OPTIONS
 from headwise.engine.parts import dealt, tables_without
 from headwise.engine.plan import Plan, model_facts
 from headwise.engine.progress import Progress, teller, watched
+from headwise.engine.witness import proved
 from headwise.errors import InputError
 from headwise.models.load import load, own_task
 from headwise.models.model import Model
@@ -95,10 +96,11 @@ def run(
     with claim(out):
         if (done := _finished(plan, folders)) is not None:
             return Results(done)
+        proof = proved(loaded, plan)
         work = _work_folder(Path(out) / WORK, plan)
         workforce = _workforce(engine, loaded, plan, address, workers, threads)
         total = _fold_all(loaded, plan, work, workforce, progress)
-        facts = _facts(plan, loaded, total, engine, threads)
+        facts = _facts(plan, loaded, total, proof, engine, threads)
         sums = dealt(work, total.counts["shards"], parts, plan=plan.digest) if parts else []
         results = {
             study.name: _write(study, total, sums, folders[study.name], facts, loaded, teller(study.name, progress))
@@ -210,7 +212,9 @@ def _told(*counts: Mapping[str, int]) -> str:
     return ", ".join(pairs) or "the corpus is empty"
 
 
-def _facts(plan: Plan, model: Model, total: Folded, engine: str, threads: int | None) -> dict[str, Any]:
+def _facts(
+    plan: Plan, model: Model, total: Folded, proof: Mapping[str, Any] | None, engine: str, threads: int | None
+) -> dict[str, Any]:
     """The manifest's part that all studies of a run share."""
     skipped = {key.removeprefix("skipped: "): n for key, n in total.counts.items() if key.startswith("skipped: ")}
     return {
@@ -218,7 +222,11 @@ def _facts(plan: Plan, model: Model, total: Folded, engine: str, threads: int | 
         "plan": json.loads(json.dumps(plan.to_json(), default=list)),
         "plan_digest": plan.digest,
         "model": dict(plan.model),
-        "proof": {"projection_error": model.proof.projection_error, "output_error": model.proof.output_error},
+        "proof": {
+            "projection_error": model.proof.projection_error,
+            "output_error": model.proof.output_error,
+            "text": proof,
+        },
         "stacks": {stack: [model.layers(stack), model.heads(stack), model.head_size(stack)] for stack in model.stacks},
         "causal": model.causal,
         "documents": total.counts["documents"],

@@ -233,7 +233,7 @@ class Model:
                 batch, found.append, rows=0, output_hidden_states=True,
                 wanted=lambda site: layers is None or site.index in layers,
             )  # fmt: skip
-            error = self._output_error(batch, output)
+            error = self.watched_error(batch, output)
         return Trace(
             model_name=self.name,
             text=source,
@@ -256,7 +256,7 @@ class Model:
                 states[stack] = states[stack][[*blocks, len(states[stack]) - 1]]
         return states
 
-    def _output_error(self, batch: Batch, watched: Any) -> float:
+    def watched_error(self, batch: Batch, watched: Any) -> float:
         """How far the pass that was watched is from one that was not, relative to the largest number of the output."""
         got = first_output(watched)
         error = output_error(self.hf, got, lambda: first_output(self.forward(batch)))

@@ -31,6 +31,7 @@ from headwise.probes.untrained import shuffled, untrained
 from headwise.results import Result
 from headwise.results.files import write_files
 from headwise.results.result import parquet_bytes
+from headwise.results.shown import shown
 from headwise.text.alignments import read_pairs, write_pairs
 from headwise.text.corpus import open_corpus
 
@@ -107,7 +108,7 @@ def reproduce(
         found |= _found(jobs, loaded[needed], place, _controlled(jobs, chosen), folder)
     rows = [row for item in chosen for row in _rows(source, item, found[item.job] if item.job else None, asked.out)]
     table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-    csv = table.select(TOLD).write_csv().encode("utf-8")
+    csv = shown(table.select(TOLD)).write_csv().encode("utf-8")
     write_files(asked.out, {"verdicts.csv": csv, "verdicts.parquet": parquet_bytes(table)})
     return table
 

@@ -93,5 +93,5 @@ def summary(results: Results) -> dict[str, Any]:
     return {
         "model": manifest["model"]["name"], "type": manifest["model"]["type"], "stacks": stacks,
         "corpus": manifest["plan"]["corpus"]["name"], "documents": manifest["documents"], "tokens": manifest["tokens"],
-        "proof": manifest["proof"]["projection_error"],
+        "proof": manifest["proof"]["projection_error"], "watched": manifest["proof"].get("text"),
     }  # fmt: skip

@@ -21,6 +21,7 @@ from headwise.papers.claim import counts_of
 from headwise.reports.answers import Card, Results, cards, summary
 from headwise.reports.plan import Agenda
 from headwise.results import Result
+from headwise.results.shown import number
 from headwise.studies import STUDIES
 from headwise.studies.study import RENAMED
 from headwise.viewer.build import ascii_text as text
@@ -111,7 +112,7 @@ def _head(facts: Mapping[str, Any], results: Results, examples: bool) -> Iterabl
     yield (
         f"{text(facts['type'])}, layers × heads: {text(facts['stacks'])} · corpus {text(facts['corpus'])}: "
         f"{facts['documents']:,} texts, {facts['tokens']:,} tokens · the captured numbers are the model's own to "
-        f"{facts['proof']:.1e}</p>\n"
+        f"{number(facts['proof'], '.1e')}{_watched(facts['watched'])}</p>\n"
     )
     links = [("answers", "Answers"), ("claims", "Claims"), *((name, STUDIES[name].heading()) for name in results)]
     links += [("examples", "Examples")] if examples else []
@@ -175,10 +176,10 @@ def _examples(examples: Sequence[Example]) -> Iterable[str]:
     if not examples:
         return
     yield '<section id="examples">\n<h2>Examples, in the viewer</h2>\n<p>Every head and quantity of single texts.</p>\n'
-    for number, example in enumerate(examples):
+    for at, example in enumerate(examples):
         yield (
-            f'<details class="example" data-page="page-{number}"><summary>{text(example.title)}</summary></details>\n'
-            f'<script type="application/json" id="page-{number}">{script_json(example.html)}</script>\n'
+            f'<details class="example" data-page="page-{at}"><summary>{text(example.title)}</summary></details>\n'
+            f'<script type="application/json" id="page-{at}">{script_json(example.html)}</script>\n'
         )
     yield "</section>\n"
 
@@ -211,13 +212,21 @@ def _method(results: Results, agenda: Agenda, command: str) -> Iterable[str]:
     )
 
 
+def _watched(proof: Mapping[str, Any] | None) -> str:
+    """How far the run's own pass was from the model's, on the text on which it was tried."""
+    if not proof:
+        return ""
+    error = number(proof["output_error"], ".1e")
+    return f"; watched, its output on a text of {proof['tokens']:,} tokens is its own to {error}"
+
+
 def _told(value: Any) -> str:
     """A value of the manifest in words: settings as key = value."""
     if isinstance(value, Mapping):
         return "; ".join(f"{text(str(key))} = {_told(one)}" for key, one in value.items() if one is not None)
     if isinstance(value, list):
         return ", ".join(_told(one) for one in value)
-    return text(f"{value:.3g}" if isinstance(value, float) else str(value))
+    return text(number(value, ".3g") if isinstance(value, float) else str(value))
 
 
 # --- data ---

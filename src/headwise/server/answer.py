@@ -122,6 +122,7 @@ class Watched:
 
     def __post_init__(self) -> None:
         self.model_name, self.layers = self.trace.model_name, self.trace.layers
+        self.output_error = self.trace.output_error
 
     @property
     def stacks(self) -> tuple[str, ...]:

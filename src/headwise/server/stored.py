@@ -17,6 +17,7 @@ from typing import Any
 from headwise.errors import InputError
 from headwise.results import Result, open_result
 from headwise.results.result import MANIFEST, STATE, TABLE, figure_file, read_manifest
+from headwise.results.shown import shown
 
 SERVED = {
     ".html": "text/html; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
@@ -127,7 +128,7 @@ def csv_of(root: Path, at: str) -> bytes:
     """The whole table; lists, which CSV has not, as JSON."""
     import polars as pl
 
-    table = opened(root, at).table
+    table = shown(opened(root, at).table)
     nested = [name for name, kind in table.schema.items() if kind.is_nested()]
     written = [
         pl.Series(name, [json.dumps(row[name], default=str) for row in table.select(name).to_dicts()])

@@ -10,6 +10,7 @@ import polars as pl
 from headwise.plots.head import Panel, Row, head_figure
 from headwise.plots.maps import numbered
 from headwise.quantities import ATTENTION
+from headwise.results.shown import number
 from headwise.traces import WAYS, NullSpace, Trace
 
 PANELS = {
@@ -62,8 +63,8 @@ def caption(facts: NullSpace, place: int, head: int) -> list[str]:
                 "effective equals raw, and the null map is empty. The norms may still tell another story."]  # fmt: skip
     return [
         f"{size} Distributions with the same output have {free} free directions: the weights are NOT unique.",
-        f"{share:.0%} of the squared weights lie in the null space and change nothing; "
-        f"raw and effective correlate at {pearson:.2f}.",
+        f"{number(share, '.0%')} of the squared weights lie in the null space and change nothing; "
+        f"raw and effective correlate at {number(pearson)}.",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -77,9 +78,19 @@ def page_of_trace(
         model=trace.model_name,
         stacks=stacks,
         missing=tuple(dict.fromkeys(missing)),
-        notes=opening_note(start),
+        notes=(*opening_note(start), *_proof(trace)),
         start=start,
     )
+
+
+def _proof(trace: Any) -> Iterator[str]:
+    """That what is shown is of the model as it is, where the trace knows it."""
+    error = getattr(trace, "output_error", math.nan)
+    if math.isfinite(error):
+        yield (
+            "While these numbers were read, the model gave the output that it gives by itself on this text, to "
+            f"{error:.0e} of its largest number."
+        )
 
 
 def array(tensor: Any) -> np.ndarray:
