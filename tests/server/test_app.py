@@ -49,6 +49,7 @@ def root(tmp_path_factory) -> Path:
     (out / "notes.txt").write_text("notes")
     (out / "link.html").symlink_to(top / "secret.html")
     (out / "up").symlink_to(top)
+    (out / "near").symlink_to(out / "deep")
     write(out / "lent", {"fig2": CHART})
     (out / "lent" / "table.parquet").unlink()
     (out / "lent" / "table.parquet").symlink_to(top / "elsewhere" / "table.parquet")
@@ -259,7 +260,8 @@ def test_a_report_is_served_apart(client):
 OUTSIDE = [
     "../secret.html", "..%2fsecret.html", "%2e%2e/secret.html", "%2e%2e%2fsecret.html", "..%5csecret.html",
     "deep/../../secret.html", "deep%2f..%2f..%2fsecret.html", "//etc/passwd", "%2fetc%2fpasswd", "/etc/passwd",
-    "link.html", "up/secret.html", "up/elsewhere/table.parquet", ".hidden.html", "report.html%00", "notes.txt",
+    "link.html", "near/surface/table.parquet",
+    "up/secret.html", "up/elsewhere/table.parquet", ".hidden.html", "report.html%00", "notes.txt",
     "deep", "deep/surface/manifest.json", "", "~/x.html", "a" * 5000, "report.html/", "deep//surface",
 ]  # fmt: skip
 
@@ -273,7 +275,20 @@ def test_no_file_outside_the_folder_is_served(client, path):
 
 @pytest.mark.parametrize(
     "at",
-    ["..", "../elsewhere", "up", "up/elsewhere", "lent", "/", "", ".", "deep/../deep/surface", "report.html", "\0"],
+    [
+        "..",
+        "../elsewhere",
+        "near/surface",
+        "up",
+        "up/elsewhere",
+        "lent",
+        "/",
+        "",
+        ".",
+        "deep/../deep/surface",
+        "report.html",
+        "\0",
+    ],
 )
 def test_no_result_outside_the_folder_is_opened(client, at):
     for path in ("/api/result", "/api/table", "/api/figure"):
@@ -302,7 +317,9 @@ def test_two_jobs_wait_a_third_is_refused_and_one_is_cancelled(client, monkeypat
 
     monkeypatch.setattr(answer, "stopping", held)
     first, second = (client.post("/api/jobs", json={"text": TEXT}).json() for _ in range(2))
-    assert "At most 2 jobs" in refused(client.post("/api/jobs", json={"text": TEXT}), 429)
+    full = client.post("/api/jobs", json={"text": TEXT})
+    assert "At most 2 jobs" in refused(full, 429)
+    assert int(full.headers["retry-after"]) >= 1
     assert inside.wait(patience())
     assert client.get(f"/api/jobs/{second['id']}").json()["ahead"] == 1
     client.delete(f"/api/jobs/{first['id']}")

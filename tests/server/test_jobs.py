@@ -74,8 +74,9 @@ def test_a_running_and_a_waiting_job_can_be_cancelled(jobs, gate):
 
 def test_no_more_jobs_wait_than_may(jobs):
     kept = [jobs.put(name) for name in "abc"]
-    with pytest.raises(FullError, match="At most 3 jobs"):
+    with pytest.raises(FullError, match="At most 3 jobs") as told:
         jobs.put("d")
+    assert told.value.seconds == 1, "nothing was done yet, so nothing is known but that it is soon"
     jobs.cancel(kept[2])
     assert jobs.put("e").state == "waiting"
 
@@ -119,3 +120,21 @@ def test_closing_ends_what_runs_and_what_waits(gate):
     assert (first.state, second.state) == ("cancelled", "cancelled")
     with pytest.raises(FullError):
         queue.put("c")
+
+
+def test_a_full_queue_says_when_there_is_room(jobs):
+    jobs._took.extend([2.0, 3.5])
+    for name in "abc":
+        jobs.put(name)
+    with pytest.raises(FullError, match="try again in about 3 s") as told:
+        jobs.put("d")
+    assert told.value.seconds == 3
+
+
+def test_a_job_that_takes_too_long_is_stopped_and_the_next_one_runs(gate):
+    queue = Jobs(lambda job: gate.work(job) if job.ask == "slow" else b"page", most=3, seconds=0.05)
+    slow, next_ = queue.put("slow"), queue.put("next")
+    until(lambda: next_.finished)
+    assert (slow.state, next_.state) == ("failed", "done")
+    assert slow.error.startswith("A text may take only so long here (--max-seconds)")
+    assert queue.close()

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -30,9 +31,10 @@ COMMAND = [
 ]
 
 
-def read(address: str, body: object = None) -> dict:
+def read(address: str, body: object = None, *, token: str) -> dict:
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(address, data, {"content-type": "application/json"})
+    headers = {"content-type": "application/json", "authorization": f"Bearer {token}"}
+    request = urllib.request.Request(address, data, headers)
     with urllib.request.urlopen(request, timeout=patience()) as answer:
         return json.load(answer)
 
@@ -45,9 +47,14 @@ def test_it_says_its_address_answers_and_ends_with_a_signal(tmp_path: Path) -> N
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        address = next(word for word in line.split() if word.startswith("http://127.0.0.1:"))
-        assert read(f"{address}/api/about")["models"] == ["tiny:bert"]
-        read(f"{address}/api/jobs", {"text": "the river of the city", "quantity": "all"})  # ended by the signal
+        shown = next(word for word in line.split() if word.startswith("http://127.0.0.1:"))
+        address, token = shown.split("/?token=")
+        assert len(token) >= 32
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            read(f"{address}/api/about", token="another")
+        assert read(f"{address}/api/about", token=token)["models"] == ["tiny:bert"]
+        body = {"text": "the river of the city", "quantity": "all"}
+        read(f"{address}/api/jobs", body, token=token)  # ended by the signal
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=patience())
     finally:

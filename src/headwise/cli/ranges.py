@@ -21,6 +21,7 @@ RANGES: Mapping[str, tuple[Any, Allowed]] = {
     "resamples": (int, Allowed(least=100, most=10**6)),
     "port": (int, Allowed(least=0, most=65535)),
     "max_jobs": (int, Allowed(least=1, most=10**4)),
+    "max_seconds": (int, Allowed(least=1, most=10**6)),
     "base": (int, Allowed(one_of=(0, 1))),
     "pages": (int, Allowed(least=0)),
     "controls": (int, Allowed(least=0, most=100)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -137,10 +138,12 @@ def application(
     results: Path,
     max_tokens: int,
     max_jobs: int,
+    max_seconds: float = math.inf,
+    token: str | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> Guard:
-    """The application for a server at `port`; `ready` is called once it can answer."""
-    jobs = Jobs(lambda job: page_for(job, models, max_tokens=max_tokens), most=max_jobs)
+    """The application for a server at `port`, for who has the token; `ready` is called once it can answer."""
+    jobs = Jobs(lambda job: page_for(job, models, max_tokens=max_tokens), most=max_jobs, seconds=max_seconds)
     shop = Shop(models, results, jobs, max_tokens)
 
     @asynccontextmanager
@@ -167,7 +170,7 @@ def application(
         HTTPException: _http_error, InputError: _input_error, FullError: _full, ClientDisconnect: _gone,
         Exception: _defect,
     }  # fmt: skip
-    return Guard(Starlette(routes=routes, exception_handlers=errors, lifespan=life), port)
+    return Guard(Starlette(routes=routes, exception_handlers=errors, lifespan=life), port, token)
 
 
 def _static(request: Request) -> Response:
@@ -190,7 +193,7 @@ def _input_error(_request: Request, error: InputError) -> Response:
 
 
 def _full(_request: Request, error: FullError) -> Response:
-    return refused(429, str(error))
+    return refused(429, str(error), **{"retry-after": str(error.seconds)})
 
 
 def _gone(_request: Request, _error: ClientDisconnect) -> Response:

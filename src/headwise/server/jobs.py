@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import sys
 import threading
+import time
 import traceback
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headwise.errors import HeadwiseError
+from headwise.errors import HeadwiseError, InputError
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
-KEPT_BYTES = 200_000_000  # of finished pages; the oldest are let go first
+KEPT_BYTES = 100_000_000  # of finished pages; the oldest are let go first
 KEPT_JOBS = 500  # finished ones, with a page or without
 
 
 class FullError(HeadwiseError):
-    """More jobs than may wait."""
+    """More jobs than may wait; `seconds` is about when there is room again."""
+
+    def __init__(self, sentence: str, seconds: int):
+        super().__init__(sentence)
+        self.seconds = seconds
 
 
 class Stopped(Exception):  # noqa: N818 - no error: somebody asked for it
@@ -37,6 +44,7 @@ class Job:
     error: str = ""
     page: bytes = b""
     stop: threading.Event = field(default_factory=threading.Event, repr=False)
+    deadline: float = math.inf  # on the monotonic clock, once it runs
 
     def tell(self, step: str, share: float) -> None:
         """How far the work is; the place where a cancelled job ends."""
@@ -46,6 +54,10 @@ class Job:
     def check(self) -> None:
         if self.stop.is_set():
             raise Stopped
+        if time.monotonic() > self.deadline:
+            raise InputError(
+                "A text may take only so long here (--max-seconds), and this took longer; send a shorter one."
+            )
 
     @property
     def finished(self) -> bool:
@@ -53,10 +65,14 @@ class Job:
 
 
 class Jobs:
-    """Jobs by id, done one after another by `work`, which returns the page; at most `most` are unfinished at once."""
+    """Jobs by id, done one after another by `work`, which returns the page; at most `most` are unfinished at once.
 
-    def __init__(self, work: Callable[[Job], bytes], *, most: int):
-        self._work, self._most = work, most
+    A job that runs for more than `seconds` ends at its next step.
+    """
+
+    def __init__(self, work: Callable[[Job], bytes], *, most: int, seconds: float = math.inf):
+        self._work, self._most, self._seconds = work, most, seconds
+        self._took: deque[float] = deque(maxlen=10)  # seconds of the last jobs
         self._jobs: dict[str, Job] = {}  # in the order in which they came
         self._changed = threading.Condition()
         self._closed = False
@@ -67,8 +83,10 @@ class Jobs:
         with self._changed:
             unfinished = sum(not job.finished for job in self._jobs.values())
             if self._closed or unfinished >= self._most:
+                wait = max(1, math.ceil(sum(self._took) / max(len(self._took), 1)))
                 raise FullError(
-                    f"At most {self._most} jobs may wait at once, and {unfinished} do; try again when one is done."
+                    f"At most {self._most} jobs may wait at once, and {unfinished} do; try again in about {wait} s.",
+                    wait,
                 )
             job = Job(ask)
             self._jobs[job.id] = job
@@ -105,8 +123,11 @@ class Jobs:
 
     def _run(self) -> None:
         while (job := self._next()) is not None:
+            began = time.monotonic()
+            job.deadline = began + self._seconds
             state, page, error = _outcome(self._work, job)
             with self._changed:
+                self._took.append(time.monotonic() - began)
                 job.page, job.error, job.state = page, error, state
                 self._forget()
 

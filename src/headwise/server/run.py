@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import secrets
 import signal
 import socket
 import sys
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 SECONDS = 5  # that open connections get to end
+CONNECTIONS = 256  # at once; more get 503
 WARM = "The quick brown fox jumps over the lazy dog."
 
 
@@ -30,10 +32,15 @@ def serve(
     task: str | None = None,
     max_tokens: int = 256,
     max_jobs: int = 32,
+    max_seconds: int = 300,
+    token: bool = True,
     open_browser: bool = False,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Load the models, listen, and answer until SIGINT or SIGTERM; then end the jobs and return."""
+    """Load the models, listen, and answer until SIGINT or SIGTERM; then end the jobs and return.
+
+    With `token`, the address that is said has a secret of this server in it, and nobody is answered without.
+    """
     try:
         import uvicorn
 
@@ -50,7 +57,8 @@ def serve(
     listener = listening(port)
     with listener:
         number = listener.getsockname()[1]
-        address = f"http://{HOST}:{number}"
+        secret = secrets.token_urlsafe(24) if token else None
+        address = f"http://{HOST}:{number}" + (f"/?token={secret}" if secret else "")
         loaded = {}
         for name in dict.fromkeys(models):
             print(f"loading {name} …", file=sys.stderr, flush=True)
@@ -63,11 +71,12 @@ def serve(
                 webbrowser.open(address)
 
         app = application(
-            loaded, port=number, results=results.absolute(), max_tokens=max_tokens, max_jobs=max_jobs, ready=ready
-        )
+            loaded, port=number, results=results.absolute(), max_tokens=max_tokens, max_jobs=max_jobs,
+            max_seconds=max_seconds, token=secret, ready=ready,
+        )  # fmt: skip
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, ws="none", server_header=False, lifespan="on",
-            timeout_graceful_shutdown=SECONDS, proxy_headers=False,
+            timeout_graceful_shutdown=SECONDS, proxy_headers=False, limit_concurrency=CONNECTIONS,
         )  # fmt: skip
         # subtle: after its clean end uvicorn raises the signal again for whoever handled it before; nobody needs to.
         for each in (signal.SIGINT, signal.SIGTERM):

@@ -1,7 +1,7 @@
 """Results and reports in one folder, and nothing outside it.
 
 A path from a visitor is taken apart first (no `..`, no hidden names, no absolute ones) and then followed to its end:
-what it comes to, with every symbolic link resolved, must lie inside the folder.
+there may be no symbolic link on the way, wherever it leads.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def inside(root: Path, path: str) -> Path:
         except (OSError, RuntimeError, ValueError):
             pass
         else:
-            if found.is_relative_to(home) and (found.is_file() or found.is_dir()):
+            if found == home / path and (found.is_file() or found.is_dir()):  # else there is a link on the way
                 return found
     raise MissingError("The folder of results has nothing of that name; choose from the list.")
 
