@@ -6,15 +6,29 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported
 
+import ast
 from collections.abc import Callable
 from functools import cache
 
 import pytest
 import torch
 from hypothesis import settings
+from jaxtyping._import_hook import JaxtypingTransformer
 
-import headwise as hw
-from headwise.errors import ModelError
+_checked = JaxtypingTransformer.visit_FunctionDef
+
+
+def _checked_unless_nested(self: JaxtypingTransformer, node: ast.FunctionDef) -> ast.AST:
+    """A function within a function is made anew at every call: to check its types would compile a checker each time,
+    which was most of the time of tests with hooks."""
+    nested = any(isinstance(parent, ast.FunctionDef) for parent in self._parents)
+    return node if nested else _checked(self, node)
+
+
+JaxtypingTransformer.visit_FunctionDef = _checked_unless_nested  # before headwise is imported
+
+import headwise as hw  # noqa: E402 - see above
+from headwise.errors import ModelError  # noqa: E402
 
 # Tiny tensors: a second thread only waits, and worse where the cores are shared; `make portable` asks for two once.
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))

@@ -17,7 +17,7 @@ from headwise.errors import InputError
 from headwise.interventions.outcomes import ask
 from headwise.studies.ablation import Ablation
 from headwise.studies.ablation.answers import MATTER, answers
-from headwise.studies.ablation.facts import SCHEMA, spearman
+from headwise.studies.ablation.facts import SCHEMA
 from headwise.studies.study import Setting
 from references.compare import assert_close
 
@@ -94,12 +94,6 @@ def test_every_kind_of_model_has_effects(load, tmp_path: Path, name: str, task: 
     assert (heads(table, "mean", next(iter(sorted(numbers))))["value"].abs() > 0).any()
     assert table.filter(part="feed-forward", stack="cross").is_empty()
     assert len(list(Ablation().answers(table, setting_of(result.manifest)))) == 2
-
-
-def test_spearman_by_hand() -> None:
-    assert spearman(np.array([1.0, 2, 3, 4]), np.array([2.0, 1, 4, 3])) == pytest.approx(0.6)
-    assert spearman(np.array([1.0, 2, 2, 4]), np.array([-1.0, -2, -2, -4])) == pytest.approx(-1)
-    assert np.isnan(spearman(np.ones(3), np.arange(3)))
 
 
 def table_of(values: list[float], lows: list[float | None], rho: dict[str, tuple[float, float | None]]) -> pl.DataFrame:

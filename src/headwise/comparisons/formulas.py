@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from scipy.optimize import linear_sum_assignment
-from scipy.stats import t as student
+from scipy.special import stdtr
 
 from headwise.errors import InputError
 
@@ -112,7 +112,7 @@ def _with_intervals(
     # subtle: a number that moves by the same in every document has no spread but rounding's, and is certain
     moving = known & (error > ROUNDING)
     p = np.where(np.abs(change) > 10 * ROUNDING, 0.0, 1.0)
-    p[moving] = 2 * student.sf(np.abs(change[moving]) / error[moving], freedom[moving])
+    p[moving] = 2 * stdtr(freedom[moving], -np.abs(change[moving]) / error[moving])
     clear = np.zeros(len(change), dtype=bool)
     clear[known] = holm(p[known])
     return Difference(a, b, change, low, high, clear)

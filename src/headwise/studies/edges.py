@@ -34,10 +34,11 @@ from headwise.models.model import Model
 from headwise.plots import intervals
 from headwise.plots.theme import themed
 from headwise.stats import Pieces
+from headwise.stats.spearman import spearman
 from headwise.studies import STUDIES
 from headwise.studies.ablation import questions
 from headwise.studies.ablation.answers import MATTER
-from headwise.studies.ablation.facts import Array, ends, resampled, spearman
+from headwise.studies.ablation.facts import Array, ends, resampled
 from headwise.studies.answers import Answer
 from headwise.studies.needs import Cost
 from headwise.studies.study import Reading, Setting, State, Stats, Study
@@ -206,7 +207,7 @@ def _rows(state: State, part: str, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def _overall(text: Array, column: int) -> float:
-    return spearman(text[:, 1], text[:, column]) if np.isfinite(text[:, column]).all() else float("nan")
+    return float(spearman(text[:, 1], text[:, column])) if np.isfinite(text[:, column]).all() else float("nan")
 
 
 def _within(text: Array, column: int) -> float:

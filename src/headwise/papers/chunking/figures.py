@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from headwise.papers.chunking.facts import EPSILON, NUMBERS
 from headwise.plots import intervals
@@ -21,7 +21,7 @@ Tables = Mapping[str, pl.DataFrame]
 def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
     """Mean over seeds with its 95 % t-interval."""
     x = np.asarray(values, dtype=float)
-    half = student.ppf(0.975, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x)) if len(x) > 1 else math.nan
+    half = stdtrit(len(x) - 1, 0.975) * x.std(ddof=1) / math.sqrt(len(x)) if len(x) > 1 else math.nan
     return float(x.mean()), float(x.mean() - half), float(x.mean() + half)
 
 

@@ -20,10 +20,10 @@ import numpy as np
 import polars as pl
 import torch
 from jaxtyping import Float64
-from scipy.stats import rankdata
 from torch import Tensor
 
 from headwise.stats import Pieces
+from headwise.stats.spearman import spearman
 from headwise.studies.study import Setting, State
 
 WAYS = ("mean", "zero", "resample")
@@ -124,17 +124,9 @@ def _correlations(state: State, effect: Array, weights: Array | None) -> Iterato
         beside = stacked(state, name).numpy()
         low = high = None
         if weights is not None:
-            drawn = [spearman(w @ effect, w @ beside) for w in weights]
-            low, high = (float(end) for end in ends(np.array(drawn)))
-        yield {"part": "correlation", "name": name, "value": spearman(effect.mean(0), beside.mean(0)), "low": low,
-               "high": high}  # fmt: skip
-
-
-def spearman(x: Array, y: Array) -> float:
-    """Rank correlation; NaN where either side is constant."""
-    a, b = (rankdata(side) - (len(side) + 1) / 2 for side in (x, y))
-    size = float(np.sqrt((a**2).sum() * (b**2).sum()))
-    return float((a * b).sum() / size) if size > 0 else float("nan")
+            low, high = (float(end) for end in ends(spearman(weights @ effect, weights @ beside)))
+        rho = float(spearman(effect.mean(0), beside.mean(0)))
+        yield {"part": "correlation", "name": name, "value": rho, "low": low, "high": high}
 
 
 def _curves(state: State, seed: int) -> Iterator[Mapping[str, Any]]:

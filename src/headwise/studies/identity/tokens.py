@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from jaxtyping import Float64, Int64
-from scipy.stats import rankdata
 from torch import Tensor
 
 from headwise.stats import Groups, Sums, ravel
+from headwise.stats.spearman import spearman
 
 TAGS = ("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ",
         "SYM", "VERB", "X", "special")  # fmt: skip
@@ -55,7 +54,4 @@ def _related(credit: Tensor, margin: Tensor, own: Tensor) -> Float64[Tensor, " m
 
 def _spearman(a: Float64[Tensor, " token"], b: Float64[Tensor, " token"]) -> float:
     """NaN where one of them does not vary."""
-    if len(a) < 2 or bool((a == a[0]).all()) or bool((b == b[0]).all()):
-        return float("nan")
-    ranks = np.stack([rankdata(a.numpy()), rankdata(b.numpy())])
-    return float(np.corrcoef(ranks)[0, 1])
+    return float(spearman(a.numpy(), b.numpy())) if len(a) > 1 else float("nan")

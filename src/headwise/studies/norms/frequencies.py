@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import torch
-from scipy.stats import rankdata, spearmanr
 
 from headwise.errors import InputError
 from headwise.models.model import Model
 from headwise.stats import Groups, Histogram, LinearBins, Reservoir
+from headwise.stats.spearman import spearman
 from headwise.studies.study import State
 
 VOCABULARY = LinearBins(0, 2**18, 2**18)  # ids of tokens; those from 262,144 on share the last bin
@@ -61,8 +60,8 @@ def occurrences(state: State, stack: str) -> pl.DataFrame:
     counts = state.of(Histogram, "given" if "given" in state else f"tokens@{stack}")
     number = rows[:, 0].long()
     count = counts.counts[0, VOCABULARY.index(number).long()]
-    order = rankdata(-counts.counts[0].numpy(), method="min")
-    rank = torch.from_numpy(np.asarray(order))[VOCABULARY.index(number).long()]
+    falling = (-counts.counts[0]).sort().values
+    rank = torch.searchsorted(falling, -count) + 1  # 1 for the commonest; ties share the least
     table = pl.DataFrame(
         {"id": number.tolist(), "count": count.tolist(), "rank": rank.tolist(), "alpha": rows[:, 1].tolist(),
          "f": rows[:, 2].tolist()}
@@ -77,5 +76,6 @@ def frequency_correlations(state: State, stack: str) -> Iterator[tuple[str, int,
     for what, rows in (("occurrences", table), ("types", types)):
         for column in ("alpha", "f"):
             varies = rows["rank"].n_unique() > 1 and rows[column].n_unique() > 1
-            rho = float(spearmanr(rows["rank"], rows[column]).statistic) if varies else math.nan  # type: ignore[union-attr]
+            rank, value = (rows[name].cast(pl.Float64).to_numpy() for name in ("rank", column))
+            rho = float(spearman(rank, value)) if varies else math.nan
             yield f"{column}_{what}", rows.height, rho
