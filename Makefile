@@ -5,7 +5,7 @@ READY := .venv/ready
 export HF_HUB_OFFLINE ?= 1
 # One test process a core, each with one thread: tests of one file stay together, so that models are loaded once.
 WORKERS ?= $(shell nproc)
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 .PHONY: demo test quick check portable chaos docs bench release clean evidence
 

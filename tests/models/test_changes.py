@@ -224,7 +224,7 @@ def test_blocks_of_rows_are_changed_as_the_whole(load) -> None:
         model.run(batch, parts.append, rows=5)
         model.run(batch, whole.append, rows=0)
     rows = torch.cat([layer.alpha for layer in parts if layer.index == 1], dim=2)
-    assert_close(rows, whole[1].alpha, 1e-6)
+    assert_close(rows, whole[1].alpha)  # float32: blocks are other kernels
     assert rows[0, :, 9, 9].abs().max() == 0
 
 
