@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from headwise.cli import options
+from headwise.cli.fail_if import FailIf, end, failures, parsed
 from headwise.cli.run import Corpus, Dtype, Kind, MaxTokens, Seed, Segments, Truncate
 
 HELP = """Differences per head: two models, a model and its fine-tuned copy, a model on two corpora, two stored results.
@@ -19,6 +20,7 @@ B − A with intervals from resampled texts, heads taken at the same place or ma
   headwise compare demo --corpus news.txt --corpus-b wiki.txt --out out/corpora
   headwise compare tiny:bert tiny:roberta --match profile --out out/families
   headwise compare out/run1 out/run2 --out out/both
+  headwise compare old new --fail-if "sink_share.mean > 5%" --json changes.json --out out/gate
 """
 
 A = Annotated[str, typer.Argument(help="A model, or the folder of a stored result.", show_default=False)]
@@ -33,6 +35,7 @@ Match = Annotated[
     typer.Option(help="position; attention (Jensen-Shannon of rows, needs one tokenizer); or profile (what heads do)."),
 ]
 Texts = Annotated[int, typer.Option(help="Texts on which rows are compared, for --match attention.", min=1)]
+Json = Annotated[str | None, typer.Option("--json", help="Write the differences as JSON; - for standard output.")]
 Resamples = Annotated[int, typer.Option(help="Resamples of the texts, for intervals.", min=100)]
 
 
@@ -54,7 +57,11 @@ def compare(
     truncate: Truncate = False,
     max_tokens: MaxTokens = None,
     seed: Seed = 0,
+    fail_if: FailIf = None,
+    json_: Json = None,
 ) -> None:
+    conditions = parsed(fail_if or [])
+    from headwise.comparisons.gate import document, gauges
     from headwise.comparisons.page import findings
     from headwise.comparisons.run import compare as compare_sides
 
@@ -63,7 +70,12 @@ def compare(
         seed=seed, task=task, dtype=dtype, device=device, kind=kind, segments=segments, truncate=truncate,
         max_tokens=max_tokens,
     )  # fmt: skip
-    first, second = result.manifest["names"]
-    for line in findings(result.table, first, second, result.manifest["settings"]):
-        print(line)
-    print(f"wrote {out}/page.html; open it in any browser, it needs no network")
+    reasons = failures(conditions, gauges(result.table, texts=result.manifest["documents"])) if conditions else []
+    if json_ is not None:
+        options.write_json(json_, document(result, reasons))
+    if json_ != "-":
+        first, second = result.manifest["names"]
+        for line in findings(result.table, first, second, result.manifest["settings"]):
+            print(line)
+        print(f"wrote {out}/page.html; open it in any browser, it needs no network")
+    end(reasons)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -107,19 +106,14 @@ def _chosen(table: pl.DataFrame, layer: int | None, head: int | None) -> pl.Data
 def _write(
     trace: Trace, table: pl.DataFrame, *, json_: str | None, csv: Path | None, parquet: Path | None, save: Path | None
 ) -> list[Path]:
-    from headwise.results.result import finite
     from headwise.results.shown import shown
 
-    written = []
+    written: list[Path] = []
     if json_ is not None:
-        facts = {"model": trace.model_name, "proof_error": trace.proof_error, "output_error": trace.output_error,
-                 "tokens": trace.tokens, "heads": _plain(table)}  # fmt: skip
-        document = json.dumps(finite(facts), ensure_ascii=False, indent=1, allow_nan=False)
-        if json_ == "-":
-            print(document)
-        else:
-            _write_file(Path(json_), (document + "\n").encode())
-            written.append(Path(json_))
+        facts = {"schema": "headwise-inspect-1", "model": trace.model_name, "proof_error": trace.proof_error,
+                 "output_error": trace.output_error, "tokens": trace.tokens, "heads": _plain(table)}  # fmt: skip
+        options.write_json(json_, facts)
+        written += [] if json_ == "-" else [Path(json_)]
     if csv is not None:
         _write_file(csv, shown(table).write_csv().encode())
     if parquet is not None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -43,3 +44,17 @@ def check_target(path: Path | None) -> None:
     """Before the work, not after it."""
     if path is not None and not path.parent.is_dir():
         raise InputError(f"The folder of {path} must exist, but {path.parent} does not; make it first.")
+
+
+def write_json(where: str, content: Mapping[str, Any]) -> None:
+    """To standard output for -, else to a file; a number that is not finite is null."""
+    import json
+
+    from headwise.results.files import write_files
+    from headwise.results.result import finite
+
+    text = json.dumps(finite(content), ensure_ascii=False, indent=1, allow_nan=False)
+    if where == "-":
+        print(text)
+        return
+    write_files(Path(where).parent, {Path(where).name: (text + "\n").encode()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,6 +28,7 @@ SHOW_HELP = """Show a result again: what was run, its table, its figures.
 
   headwise show out
   headwise show out/surface --figure fig2 --save fig2.pdf
+  headwise show out/surface --json -
 """
 
 Studies = Annotated[
@@ -74,6 +75,7 @@ BatchTokens = Annotated[int, typer.Option(help="Padded tokens of a batch.")]
 Seed = Annotated[int, typer.Option(help="For what is sampled.")]
 FigureName = Annotated[str | None, typer.Option("--figure", help="One figure of the result.")]
 Save = Annotated[Path | None, typer.Option(help="Where to write it: .svg, .png, .pdf or .html.")]
+Json = Annotated[str | None, typer.Option("--json", help="Write facts and table as JSON; - for standard output.")]
 Folder = Annotated[Path, typer.Argument(help="A result, or a folder of results.", show_default=False)]
 
 
@@ -119,9 +121,12 @@ def run(
         _summary(result)
 
 
-def show(folder: Folder, figure: FigureName = None, save: Save = None) -> None:
+def show(folder: Folder, figure: FigureName = None, save: Save = None, json_: Json = None) -> None:
     from headwise.results import STUDY, open_result
 
+    if json_ is not None:
+        options.write_json(json_, _document(open_result(folder, STUDY)))
+        return
     if not (folder / "manifest.json").is_file() and folder.is_dir():
         inside = sorted(path.parent for path in folder.glob("*/manifest.json"))
         if inside and figure is None:
@@ -163,6 +168,19 @@ def _summary(result: Result) -> None:
             f"  headwise show {result.folder} --figure {result.figures[0]} --save {result.figures[0]}.svg",
             file=sys.stderr,
         )
+
+
+def _document(result: Result) -> dict[str, Any]:
+    """A result as JSON (docs/schemas/show.json)."""
+    from headwise.results import STUDY
+    from headwise.results.shown import shown
+
+    return {
+        "schema": "headwise-show-1",
+        **{name: result.manifest[name] for name in STUDY},
+        "figures": list(result.figures),
+        "table": shown(result.table).to_dicts(),
+    }
 
 
 def _print_table(result: Result) -> None:

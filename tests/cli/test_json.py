@@ -1,0 +1,82 @@
+"""JSON for programs: as its schema in docs/schemas says, and exit code 1 where a condition holds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from math import nan
+from pathlib import Path
+
+import polars as pl
+import pytest
+from jsonschema import Draft202012Validator
+
+from headwise.cli import main
+from headwise.comparisons.gate import gauges
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
+STRICT = {"parse_constant": lambda name: pytest.fail(f"{name} is no JSON")}
+
+
+def verb(monkeypatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["headwise", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
+
+
+def valid(text: str, name: str) -> dict:
+    found = json.loads(text, **STRICT)
+    Draft202012Validator(json.loads((SCHEMAS / f"{name}.json").read_text())).validate(found)
+    return found
+
+
+def rows(*heads: tuple[str, str, float, bool]) -> pl.DataFrame:
+    table = pl.DataFrame(heads, schema=["name", "what", "change", "clear"], orient="row")
+    return table.with_columns(stack=pl.lit("self"))
+
+
+def test_gauges_by_hand() -> None:
+    table = rows(
+        ("L0.H0", "to_first", 0.25, True), ("L0.H0", "to_separator", -0.5, True), ("L0.H0", "raw cv", nan, False),
+        ("L0.H1", "to_first", 0.5, False), ("L0.H1", "to_separator", 0.0, False), ("L0.H1", "raw cv", 3.0, False),
+    )  # fmt: skip
+    found = gauges(table, texts=7)
+    assert (found["clear"], found["texts"]) == (2, 7)
+    assert found["to_first"] == {"L0.H0": 0.25, "L0.H1": 0.5}
+    assert found["sink_share"] == {"L0.H0": -0.25, "L0.H1": 0.5}
+    assert found["sink_share.size"] == {"L0.H0": 0.25, "L0.H1": 0.5}
+    assert found["sink_share.mean"] == 0.125
+    assert found["raw.cv.mean"] == 3.0
+    twice = gauges(pl.concat([table, table.with_columns(stack=pl.lit("cross"))]), texts=7)
+    assert list(twice["to_first"]) == ["self L0.H0", "self L0.H1", "cross L0.H0", "cross L0.H1"]  # pyright: ignore[reportArgumentType]
+
+
+def test_the_gate_of_a_comparison(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("headwise.comparisons.run.figures_of", lambda *_: {})
+    corpus = tmp_path / "c.txt"
+    corpus.write_text("The dog sat in the sun.\nIt was old, and it slept.\nA river ran north of the city.\n")
+    where = ["compare", "tiny:bert", "tiny:bert", "--corpus", str(corpus), "--resamples", "100", "--out"]
+    said = valid_run(monkeypatch, capsys, [*where, str(tmp_path / "out"), "--json", "-"])
+    assert valid(said, "compare")["failed"] == []
+    code = verb(
+        monkeypatch, *where, str(tmp_path / "out"), "--fail-if", "texts >= 3", "--json", str(tmp_path / "x.json")
+    )
+    assert code == 1
+    assert 'headwise: failed: texts is 3 (--fail-if "texts >= 3")' in capsys.readouterr().err
+    assert valid((tmp_path / "x.json").read_text(), "compare")["failed"] == ['texts is 3 (--fail-if "texts >= 3")']
+    assert verb(monkeypatch, *where, str(tmp_path / "out"), "--fail-if", "texts > 3") == 0
+    assert verb(monkeypatch, *where, str(tmp_path / "out"), "--fail-if", "tests > 3") == 2
+    shown = valid_run(monkeypatch, capsys, ["show", str(tmp_path / "out" / "a"), "--json", "-"])
+    assert valid(shown, "show")["documents"] == 3
+
+
+def valid_run(monkeypatch, capsys, words: list[str]) -> str:
+    capsys.readouterr()
+    assert verb(monkeypatch, *words) == 0
+    return capsys.readouterr().out
+
+
+def test_inspect(monkeypatch, capsys) -> None:
+    said = valid_run(monkeypatch, capsys, ["inspect", "the dog", "--model", "tiny:bert", "--json", "-"])
+    assert valid(said, "inspect")["output_error"] < 1e-5
