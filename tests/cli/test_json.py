@@ -55,20 +55,20 @@ def test_gauges_by_hand() -> None:
 def test_the_gate_of_a_comparison(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setattr("headwise.comparisons.run.figures_of", lambda *_: {})
     corpus = tmp_path / "c.txt"
-    corpus.write_text("The dog sat in the sun.\nIt was old, and it slept.\nA river ran north of the city.\n")
+    corpus.write_text("".join(f"The dog sat in the sun{' and slept' * n}.\n" for n in range(10)))
     where = ["compare", "tiny:bert", "tiny:bert", "--corpus", str(corpus), "--resamples", "100", "--out"]
     said = valid_run(monkeypatch, capsys, [*where, str(tmp_path / "out"), "--json", "-"])
     assert valid(said, "compare")["failed"] == []
     code = verb(
-        monkeypatch, *where, str(tmp_path / "out"), "--fail-if", "texts >= 3", "--json", str(tmp_path / "x.json")
+        monkeypatch, *where, str(tmp_path / "out"), "--fail-if", "texts >= 10", "--json", str(tmp_path / "x.json")
     )
     assert code == 1
-    assert 'headwise: failed: texts is 3 (--fail-if "texts >= 3")' in capsys.readouterr().err
-    assert valid((tmp_path / "x.json").read_text(), "compare")["failed"] == ['texts is 3 (--fail-if "texts >= 3")']
-    assert verb(monkeypatch, *where, str(tmp_path / "out"), "--fail-if", "texts > 3") == 0
+    assert 'headwise: failed: texts is 3 (--fail-if "texts >= 10")' in capsys.readouterr().err
+    assert valid((tmp_path / "x.json").read_text(), "compare")["failed"] == ['texts is 3 (--fail-if "texts >= 10")']
+    assert verb(monkeypatch, *where, str(tmp_path / "out"), "--fail-if", "texts > 10") == 0
     assert verb(monkeypatch, *where, str(tmp_path / "out"), "--fail-if", "tests > 3") == 2
     shown = valid_run(monkeypatch, capsys, ["show", str(tmp_path / "out" / "a"), "--json", "-"])
-    assert valid(shown, "show")["documents"] == 3
+    assert valid(shown, "show")["documents"] == 10
 
 
 def valid_run(monkeypatch, capsys, words: list[str]) -> str:

@@ -318,3 +318,46 @@ assert len(blocks) == 3 * -(-len(text) // 7), len(blocks)
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "a\0b", "a/" + "b" * 300, "a\udcff", ""])
+def test_names_that_no_model_can_have(name: str) -> None:
+    with pytest.raises(ModelError) as told:
+        hw.load(name)
+    assert "\n" not in str(told.value)
+    assert len(str(told.value)) < 600
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"num_attention_heads": -1}, {"num_attention_heads": 0}, {"hidden_size": -5}, {"num_hidden_layers": -1},
+     {"vocab_size": 3}, {"model_type": "nope"}, {"model_type": []}],
+)  # fmt: skip
+def test_a_configuration_that_cannot_be(saved_bert: Path, wrong: dict) -> None:
+    path = saved_bert / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **wrong}))
+    with pytest.raises(HeadwiseError) as told:
+        hw.load(str(saved_bert)).trace("the dog")
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("number", [10**6, 600])
+def test_a_tokenizer_whose_ids_the_model_does_not_have(saved_bert: Path, number: int) -> None:
+    path = saved_bert / "tokenizer.json"
+    told = json.loads(path.read_text())
+    told["added_tokens"].append(
+        {"id": number, "content": "zebra", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+         "special": False}
+    )  # fmt: skip
+    path.write_text(json.dumps(told))
+    with pytest.raises(HeadwiseError) as error:
+        hw.load(str(saved_bert)).trace("the zebra")
+    assert "\n" not in str(error.value)
+
+
+@pytest.fixture
+def saved_bert(load, tmp_path: Path) -> Path:
+    model = load("tiny:bert")
+    model.hf.save_pretrained(tmp_path / "m")
+    model.tokenizer.save_pretrained(tmp_path / "m")
+    return tmp_path / "m"

@@ -395,3 +395,19 @@ def test_a_text_that_no_model_reads_is_skipped_with_its_reason(tmp_path):
     skipped = Counter()
     assert [len(document.text) for document in open_corpus(path).documents(skipped)] == [1_000_000, 5]
     assert skipped == {"over 1,000,000 characters": 1}
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a" * 5000, "x/" + "a" * 300 + ".txt", "a\udcff", "loop"])
+def test_names_that_no_file_can_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(InputError) as told:
+        open_corpus(name)
+    assert "\n" not in str(told.value)
+    assert len(str(told.value)) < 600
+
+
+def test_conll_that_is_not_utf8(tmp_path: Path) -> None:
+    (tmp_path / "bad.conll").write_bytes(b"#begin document (x); part 000\n\xff\xfe a b c\n#end document\n")
+    with pytest.raises(InputError, match="not UTF-8"):
+        open_corpus(tmp_path / "bad.conll")

@@ -35,7 +35,10 @@ Studies = Annotated[
     str, typer.Argument(help="Names, with commas between; see `headwise list studies`.", show_default=False)
 ]
 Out = Annotated[
-    Path, typer.Option(help="Folder for the results; one folder a study where there are several.", show_default=False)
+    str,
+    typer.Option(
+        help="Folder (or s3://…) for the results; one folder a study where there are several.", show_default=False
+    ),
 ]
 Dtype = Annotated[str, typer.Option(help="float32, float16, bfloat16 or float64.")]
 Corpus = Annotated[

@@ -22,7 +22,7 @@ SINKS = ("to_first", "to_separator")
 SCHEMA = "headwise-compare-1"
 
 
-def gauges(table: pl.DataFrame, *, texts: int) -> dict[str, float | Mapping[str, float]]:
+def gauges(table: pl.DataFrame, *, texts: int) -> dict[str, int | float | Mapping[str, float]]:
     """Every name that a condition may use, and what was found under it."""
     several = table["stack"].n_unique() > 1
     heads = table.with_columns(
@@ -36,7 +36,7 @@ def gauges(table: pl.DataFrame, *, texts: int) -> dict[str, float | Mapping[str,
             sinks.agg(pl.col("change").sum()).select("head_name", pl.lit("sink_share").alias("what"), "change"),
         ]
     )
-    found: dict[str, float | Mapping[str, float]] = {"clear": int(table["clear"].sum()), "texts": texts}
+    found: dict[str, int | float | Mapping[str, float]] = {"clear": int(table["clear"].sum()), "texts": texts}
     for (what,), rows in heads.group_by("what", maintain_order=True):
         change = dict(zip(rows["head_name"], rows["change"].cast(pl.Float64).fill_null(math.nan), strict=True))
         known = [value for value in change.values() if not math.isnan(value)]

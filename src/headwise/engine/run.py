@@ -9,6 +9,7 @@ The same command again goes on where the last one stopped, and after it has fini
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections import Counter
@@ -29,12 +30,14 @@ from headwise.engine.witness import proved
 from headwise.errors import InputError
 from headwise.models.load import load, own_task
 from headwise.models.model import Model
+from headwise.models.packaged import cache_root
 from headwise.results import RUN, Result, Results, claim, open_result, provenance, read_shard, write_result, write_shard
 from headwise.results.files import write_files
 from headwise.results.records import DamagedError, read_record
 from headwise.studies import STUDIES
 from headwise.studies.study import Setting, State, Study, packed, plus
 from headwise.text.corpus import CorpusSpec, Shard, open_corpus
+from headwise.text.remote import is_address, pull, push
 
 WORK = ".run"
 
@@ -43,7 +46,7 @@ def run(
     studies: str | Sequence[str],
     model: str | Model = "demo",
     *,
-    corpus: str | Path | CorpusSpec = "sample",
+    corpus: Any = "sample",
     out: str | Path,
     segments: int | None = None,
     kind: str | None = None,
@@ -70,6 +73,7 @@ def run(
 
     `settings` are per study, e.g. {"surface": {"quantities": ("raw", "effective")}}. With `first`, only so many
     documents are read. `parts`: also write each table of all shards but one in so many, for intervals over texts.
+    `corpus` may be a table of polars, pandas or datasets; `out` an address (s3://…), where finished results go.
     """
     names = [name.strip() for name in studies.split(",")] if isinstance(studies, str) else list(studies)
     if not names:
@@ -92,12 +96,17 @@ def run(
         {study.name: study.settings() for study in chosen}, model_facts(loaded), corpus, shard_documents, batch_tokens,
         truncate, max_tokens, seed,
     )  # fmt: skip
-    folders = {name: Path(out) / name if len(names) > 1 else Path(out) for name in names}
-    with claim(out):
+    there, home = _home(out)
+    if there:
+        pull(there, home)
+    folders = {name: home / name if len(names) > 1 else home for name in names}
+    with claim(home):
         if (done := _finished(plan, folders)) is not None:
+            if there:
+                push(home, there)
             return Results(done)
         proof = proved(loaded, plan)
-        work = _work_folder(Path(out) / WORK, plan)
+        work = _work_folder(home / WORK, plan)
         workforce = _workforce(engine, loaded, plan, address, workers, threads)
         total = _fold_all(loaded, plan, work, workforce, progress)
         facts = _facts(plan, loaded, total, proof, engine, threads)
@@ -107,7 +116,16 @@ def run(
             for study in chosen
         }
         shutil.rmtree(work)
+    if there:
+        push(home, there)
     return Results(results)
+
+
+def _home(out: str | Path) -> tuple[str | None, Path]:
+    """The address where the results go in the end, if they do, and the folder here in which they are made."""
+    if not isinstance(out, str) or not is_address(out):
+        return None, Path(out)
+    return out, cache_root() / "runs" / hashlib.sha256(out.encode()).hexdigest()[:16]
 
 
 def _finished(plan: Plan, folders: Mapping[str, Path]) -> dict[str, Result] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -183,10 +184,10 @@ def _unreadable(name: str, task: str | None, error: Exception) -> ModelError:
         return ModelError(f"{name} has no safetensors weights, and pickled ones are not opened; convert them first.")
     if name.startswith("tiny:"):
         return ModelError(f"{name} cannot be made{f' for {task}' if task else ''}: {text[:200]}")
-    if Path(name).exists():
+    if os.path.exists(name):  # subtle: Path.exists raises where a name is too long
         return ModelError(f"{name} could not be read: {text[:200]}")
     known = ", ".join([*PACKAGED, "tiny:bert"])
     return ModelError(
-        f"{name!r} is neither a folder, nor a packaged model ({known}), nor could it be had from the hub; check the "
-        f"name and the network. ({text[:120]})"
+        f"{name[:120]!r} is neither a folder, nor a packaged model ({known}), nor could it be had from the hub; check "
+        f"the name and the network. ({text[:120]})"
     )

@@ -97,10 +97,11 @@ def read(path: str | Path, skipped: Counter[str] | None = None) -> Iterator[Core
                         yield document
                     elif skipped is not None:
                         skipped["text withheld"] += 1
-        except InputError as error:
+        except (InputError, UnicodeDecodeError) as error:
+            told = f"{conll}: not UTF-8 ({error.reason})" if isinstance(error, UnicodeDecodeError) else str(error)
             if skipped is None:
-                raise
-            skipped[str(error)] += 1
+                raise InputError(told) from None
+            skipped[told] += 1
 
 
 def files(path: str | Path) -> list[tuple[Path, Path | None]]:

@@ -17,8 +17,9 @@
 text and, if there is one, that of its pair, `label` that of its label; numbers are fields of a tsv without a header.
 `first` stops after so many documents (paragraphs, where they are paired later).
 Gzip and zstandard are told by their first bytes. `-` is standard input and `hf:PATH[/CONFIG]:SPLIT` a Hugging Face
-dataset: both are first copied to a temporary file, so that they too have a fingerprint and can be read again by
-another process. `sample` is the text that the package ships.
+dataset; `s3://…` and other addresses are read by fsspec, and tables of polars, pandas or datasets as they are: all
+are first copied to a temporary file, so that they too have a fingerprint and can be read again by another process.
+`sample` is the text that the package ships.
 
 What cannot be read is skipped and counted by its reason. The fingerprint is the SHA-256 of the file's bytes
 and of the reading options.
@@ -39,7 +40,9 @@ from typing import Any
 from headwise.errors import InputError
 from headwise.text import coref, unparsed
 from headwise.text.datasets import dump_dataset
+from headwise.text.frames import dump_frame
 from headwise.text.readers import READERS
+from headwise.text.remote import copy_remote, is_address
 from headwise.text.streams import copy_stdin, readable, spooled
 
 SAMPLE = Path(__file__).with_name("sample.txt")
@@ -118,7 +121,7 @@ class CorpusSpec:
 
 
 def open_corpus(
-    source: str | os.PathLike[str],
+    source: Any,
     *,
     kind: str | None = None,
     columns: Sequence[str | int] | None = None,
@@ -126,19 +129,22 @@ def open_corpus(
     label: str | int | None = None,
     first: int | None = None,
 ) -> CorpusSpec:
-    """The corpus called `source`, looked at as far as its first document.
+    """The corpus called `source`, looked at as far as its first document: a name, a path, an address, or a table.
 
     >>> next(open_corpus("sample").documents()).text[:10]
     'The Danube'
     """
-    name = os.fspath(source)
+    name = os.fspath(source) if isinstance(source, str | os.PathLike) else f"a {type(source).__name__}"
     if kind is not None and kind not in READERS:
         raise InputError(
             f"A corpus must be of kind {', '.join(READERS)}; got {kind!r}. Leave it out to have it chosen."
         )
     if first is not None and first < 1:
         raise InputError(f"At least one document must be read, but the first {first} were asked for.")
-    path, usual = located(name, columns, label)
+    if isinstance(source, str | os.PathLike):
+        path, usual = located(name, columns, label)
+    else:
+        path, usual = spooled(lambda file: dump_frame(source, columns, label, file), ".jsonl"), "jsonl"
     kind = kind or usual or text_kind(name, path)
     columns = None if columns is None else tuple(columns)
     with readable(name, files(path, kind)[0]):
@@ -174,7 +180,17 @@ def located(name: str, columns: Sequence[str | int] | None, label: str | int | N
         return spooled(copy_stdin, ".txt"), None
     if name.startswith("hf:"):
         return spooled(lambda file: dump_dataset(name, columns, label, file), ".jsonl"), "jsonl"
+    if is_address(name):
+        bare = Path(name).with_suffix("") if Path(name).suffix in (".gz", ".zst") else Path(name)
+        return spooled(lambda file: copy_remote(name, file), ".txt"), SUFFIXES.get(bare.suffix.lower())
     path = Path(name)
+    try:
+        path.stat()
+    except FileNotFoundError:  # told where it is read, and a broken link there, too
+        pass
+    except (OSError, ValueError) as error:  # too long, a NUL in it, a loop of links
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"A corpus must be a file that can be named; {name[:80]!r} cannot ({reason}).") from None
     if path.is_dir() and [*path.glob("*.conll"), *path.glob("conll/*.conll")]:
         return path, "conll"
     bare = path.with_suffix("") if path.suffix in (".gz", ".zst") else path
