@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+CORE := .venv/core
 export HF_HUB_OFFLINE ?= 1
 # One test process a core, each with one thread: tests of one file stay together, so that models are loaded once.
 WORKERS ?= $(shell nproc)
@@ -9,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 .PHONY: demo test quick check portable chaos docs bench release clean evidence
 
-demo: $(READY)
+demo: $(CORE)
 	$(BIN)/headwise report --first 64 --out out/demo
 	@echo "Open out/demo/report.html in a browser: its first page says what may be read from this model's attention."
 
@@ -50,17 +51,25 @@ bench: $(READY)
 
 # Builds and checks what a person then publishes.
 release: $(READY)
-	rm -rf dist
+	rm -rf dist out/again
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine
+	$(BIN)/python release/supply.py licences > out/licences.txt || { tail -1 out/licences.txt; false; }
 	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m build --outdir out/again .
+	for file in dist/*; do cmp $$file out/again/$${file#dist/}; done
 	$(BIN)/python -m twine check --strict dist/*
+	sha256sum dist/*
 	@echo "Built $$(ls dist). To publish: date the version in CHANGELOG.md, tag it (git tag v$$(sed -n 's|^version = "\(.*\)"|\1|p' pyproject.toml)), then twine upload dist/*."
 
-# torch comes only through the pin: unpinned it would pull gigabytes of CUDA.
-$(READY): pyproject.toml constraints.txt
+# What a user has: the demo needs no more. torch comes only through the pin: unpinned it would pull gigabytes of CUDA.
+$(CORE): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,llm,ray,linguistics,trees,experiments,serve,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $(CORE)
+
+$(READY): $(CORE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,llm,ray,linguistics,trees,experiments,serve,train,docs]'
 	touch $(READY)
 
 clean:
