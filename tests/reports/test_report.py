@@ -51,7 +51,7 @@ def test_results_stand_beside_the_page_and_a_second_call_takes_them(load, made: 
     before = (made.parent / "results" / "surface" / "manifest.json").stat().st_mtime_ns
     again = hw.report(
         load("tiny:bert"), corpus=made.parents[1] / "texts.jsonl", out=made.parent, studies=STUDIES,
-        settings={"mixing": {"texts": 2}}, progress=False,
+        settings={"mixing": {"texts": 2}}, command="headwise report <b>", progress=False,
     )  # fmt: skip
     assert again == made
     assert (made.parent / "results" / "surface" / "manifest.json").stat().st_mtime_ns == before
