@@ -84,6 +84,7 @@ def test_blocks_below_a_change_are_not_computed(load) -> None:
     model = load("tiny:llama", "causal-lm")
     question, entered = question_of(model), []
     shares(model)
+    effects_module.feed_forwards(model)  # both try the probe at their first use
     handle = model.sites()[0].module.register_forward_pre_hook(lambda *_: entered.append(1))
     effects(model, question, [zeros(model, "self", 2, h) for h in range(4)])
     handle.remove()
