@@ -39,15 +39,23 @@ def test_inspect_prints_a_table_and_a_verdict(headwise):
     assert code == 0
     assert all(f"L1.H{head}" in out for head in range(4))
     assert "L0.H0" not in out
-    assert "Careful" in out
-    assert "head size 6" in out
+    assert "head size 6. Of 4 maps 0 may be shown" in out
+    assert "lamps: unique? carries anything? matters?" in out
 
 
-def test_inspect_of_a_short_text_says_that_weights_are_unique(headwise):
-    code, out, _ = headwise("inspect", "the city", "--model", "tiny:bert")
+def test_lamps_in_inspect_are_those_of_the_rule(headwise):
+    """Unique at this length, yet no lamp is green where weight is parked; what matters is dark until it is asked."""
+    code, out, _ = headwise("inspect", "the city .", "--model", "tiny:bert", "--json", "-")
+    rows = json.loads(out)["heads"]
     assert code == 0
-    assert "Careful" not in out
-    assert "the only ones" in out
+    assert all(row["lamp_matters"] == "dark" for row in rows)
+    assert {row["show"] for row in rows if row["parked"] >= 0.5} <= {"with care", "no"}
+    assert any(row["sink"] for row in rows)
+    assert all("green" not in (row["lamp_unique"], row["lamp_carries"]) for row in rows if row["sink"])
+    asked = json.loads(headwise("inspect", "the city .", "--model", "tiny:bert", "--matters", "--json", "-")[1])[
+        "heads"
+    ]
+    assert all(row["lamp_matters"] != "dark" for row in asked)
 
 
 def test_inspect_writes_numbers_that_agree(headwise, tmp_path):

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 HELP = """One text, or a pair, through a model: a table of its heads, and whether their weights can be believed.
 
+Three lamps a head: are its weights unique, do they carry anything, does the model need it (asked by --matters)?
 Columns: entropy of the rows in nats; mean attention to special tokens and to the previous, the same and the next token;
-the share of the map that lies in the null space and changes nothing; whether the weights are the only ones that give
-the head's output.
+the share of the map that lies in the null space and changes nothing; the share of what is sent that follows the
+weights; the share of the weight that is parked on no word, and where, if that is half or more (a sink).
 
   headwise inspect "The quick brown fox jumps over the lazy dog." --figure out.svg
   headwise inspect "He went to the bank." "It was closed." --layer 3 --quantity effective
@@ -82,15 +83,23 @@ def inspect(
 
 
 def with_matters(heads: pl.DataFrame, trace: Trace, stack: str | None) -> pl.DataFrame:
-    """The table with a column `matters`, in the unit of what the model does (nats of a loss, or 1 − cos)."""
+    """The table with `matters`, in the unit of what the model does (nats of a loss, or 1 − cos), and its lamp."""
+    from dataclasses import replace
+
     import polars as pl
 
     from headwise.interventions.matters import matters_of
+    from headwise.interventions.outcomes import DISTANCES, kind_of
+    from headwise.traces.heads import with_lamps
+    from headwise.traces.lamps import readings
 
     if heads["head"].null_count():
         raise InputError("Heads matter, but mixing and origins have none; choose raw, effective, null or norm.")
-    found = matters_of(trace.model, trace.text, trace.target, stack=stack)
-    return heads.with_columns(matters=pl.Series(found.flatten().tolist()))
+    found = matters_of(trace.model, trace.text, trace.target, stack=stack).flatten().tolist()
+    unit = "(1 − cos)" if kind_of(trace.model) in DISTANCES else "nats"
+    read = [head for row in readings(trace, stack=stack) for head in row]
+    known = [replace(head, matters=moved, unit=unit) for head, moved in zip(read, found, strict=True)]
+    return with_lamps(heads, known).with_columns(matters=pl.Series(found))
 
 
 def _chosen(table: pl.DataFrame, layer: int | None, head: int | None) -> pl.DataFrame:
@@ -168,7 +177,9 @@ def _print(trace: Trace, table: pl.DataFrame, quantity: str, stack: str | None) 
     console = Console(highlight=False, soft_wrap=True)
     console.print(RichText(" ".join(trace.queries(stack).tokens)))
     console.print(_rich_table(table, f"{trace.model_name}: {_named(quantity)}, mean over rows"))
-    console.print(RichText(_verdict(trace, stack)))
+    if LAMPS[0] in table.columns:
+        console.print(RichText(LEGEND, style="dim"))
+    console.print(RichText(_verdict(trace, table, stack)))
 
 
 def _named(quantity: str) -> str:
@@ -177,22 +188,49 @@ def _named(quantity: str) -> str:
     return f"{quantity} attention" if quantity in ATTENTION else quantity
 
 
-LABELS = {"name": "", "previous": "prev", "current": "same", "null_share": "null", "identifiable": "unique"}
-UNSHOWN = ("layer", "head", "rank", "null_dim", "simplex_dim")  # constant or told by the name; in the files
+LABELS = {"name": "", "previous": "prev", "current": "same", "null_share": "null"}
+LAMPS = ("lamp_unique", "lamp_carries", "lamp_matters")
+UNSHOWN = (
+    "layer",
+    "head",
+    "rank",
+    "null_dim",
+    "simplex_dim",
+    "identifiable",
+    "pearson",
+    "first",
+    "sent",
+    "show",
+    *LAMPS,
+)
+MARKS = {"green": "✓", "amber": "~", "red": "✗", "dark": "·"}
+COLOURS = {"green": "green", "amber": "yellow", "red": "red", "dark": "bright_black"}
+LEGEND = "lamps: unique? carries anything? matters?  ✓ yes  ~ with care  ✗ no  · not known (--matters asks)"
 
 
 def _rich_table(table: pl.DataFrame, title: str) -> Any:
     from rich.table import Table
 
-    shown = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    shown = Table(
+        title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 1, 0, 0)
+    )
     columns = [name for name in table.columns if name not in UNSHOWN]
-    for name in columns:
+    lit = LAMPS[0] in table.columns
+    for name in columns[:1] + ["lamps"] * lit + columns[1:]:
         shown.add_column(LABELS.get(name, name), justify="right", no_wrap=True)
-    for row in table.select(columns).iter_rows():
-        shown.add_row(
-            *(f"{v:.4f}" if name == "matters" and v == v else _cell(v) for name, v in zip(columns, row, strict=True))
-        )
+    for row in table.iter_rows(named=True):
+        cells = [
+            f"{row[name]:.4f}" if name == "matters" and row[name] == row[name] else _cell(row[name]) for name in columns
+        ]
+        shown.add_row(cells[0], *([_lamps(row)] * lit), *cells[1:])
     return shown
+
+
+def _lamps(row: dict[str, Any]) -> Any:
+    """Three marks, told apart by their shape where there is no colour."""
+    from rich.text import Text as RichText
+
+    return RichText.assemble(*((MARKS[row[name]], COLOURS[row[name]]) for name in LAMPS))
 
 
 def _cell(value: Any) -> str:
@@ -200,21 +238,19 @@ def _cell(value: Any) -> str:
 
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return number(value) if isinstance(value, float) else "–" if value is None else str(value)
+    return "" if value is None else number(value) if isinstance(value, float) else str(value)
 
 
-def _verdict(trace: Trace, stack: str | None) -> str:
-    """Plain words on what the table allows one to say."""
+def _verdict(trace: Trace, table: pl.DataFrame, stack: str | None) -> str:
+    """Plain words on what the table allows one to say: its lamps, summed up, and what to look at instead."""
+    from headwise.lamps import summed_up_of
     from headwise.results.shown import number
 
     facts = trace.nullspace(stack=stack)
     proof = f"Captured numbers reproduce the model to {number(trace.proof_error, '.0e')} (relative)."
-    size, share = f"{facts.n} tokens, head size {facts.d_head}", number(float(facts.null_share.mean()), ".0%")
-    if bool(facts.identifiable.all()):
-        return f"{size}: the weights of every head are the only ones with its output. {proof}"
-    return (
-        f"Careful: {size}. More tokens than a head has dimensions means that other weights give the same output in "
-        f"{int((~facts.identifiable).sum())} of {facts.identifiable.numel()} heads, and on average "
-        f"{share} of the squared weights change nothing. Read `--quantity effective` or "
-        f"`norm` beside raw, and do not show raw weights as an explanation. {proof}"
-    )
+    size = f"{facts.n} tokens, head size {facts.d_head}."
+    if "show" not in table.columns:
+        return f"{size} {proof}"
+    told = summed_up_of(table["show"].to_list(), sinks=int(table["sink"].is_not_null().sum()))
+    other = " Read `--quantity effective` or `norm` beside raw where a lamp is not ✓."
+    return f"{size} {told}{'' if (table['show'] == 'yes').all() else other} {proof}"

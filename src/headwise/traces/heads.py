@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 import torch
 from torch import Tensor
 
+from headwise.lamps import QUESTIONS, Head, lamps
 from headwise.measures import rows
 from headwise.quantities import find
+from headwise.traces.lamps import readings
 from headwise.traces.trace import Trace
 
 
@@ -15,7 +19,8 @@ def head_table(trace: Trace, quantity: str = "raw", *, stack: str | None = None)
     """Per layer and head: entropy in nats, mean attention to special tokens and neighbours, null-space facts.
 
     `special`, `first`, `previous`, `current` and `next` are in the unit of the quantity (for raw, probability); entropy
-    is there for distributions only. Mixing quantities have one row a layer and no null-space columns.
+    is there for distributions only. `carried`, `parked`, `sent`, the three `lamp_` columns and `show` are what
+    headwise.lamps says of the raw map. Mixing quantities have one row a layer, no null-space columns and no lamps.
     """
     maps = trace.quantity(quantity, stack=stack)
     layers = [layer.index for layer in trace.of(stack)]
@@ -28,11 +33,23 @@ def head_table(trace: Trace, quantity: str = "raw", *, stack: str | None = None)
         "name": [f"L{layer}" if merged else f"L{layer}.H{head}" for layer, head in where],
         **{name: column.flatten().tolist() for name, column in _columns(trace, maps, quantity, stack).items()},
     }
-    if not merged:
-        facts = trace.nullspace(stack=stack)
-        for name in ("rank", "null_dim", "simplex_dim", "pearson", "null_share", "identifiable"):
-            table[name] = getattr(facts, name).flatten().tolist()
-    return pl.DataFrame(table, schema_overrides={"head": pl.Int64})
+    if merged:
+        return pl.DataFrame(table, schema_overrides={"head": pl.Int64})
+    facts = trace.nullspace(stack=stack)
+    for name in ("rank", "null_dim", "simplex_dim", "pearson", "null_share", "identifiable"):
+        table[name] = getattr(facts, name).flatten().tolist()
+    read = [head for row in readings(trace, stack=stack) for head in row]
+    table |= {name: [getattr(head, name) for head in read] for name in ("carried", "parked", "sent")}
+    return with_lamps(pl.DataFrame(table, schema_overrides={"head": pl.Int64}), read)
+
+
+def with_lamps(table: pl.DataFrame, read: Sequence[Head]) -> pl.DataFrame:
+    """Of every head the colours of its three lamps, whether its map may be shown, and where a sink parks."""
+    lit = [lamps(head) for head in read]
+    columns = {f"lamp_{name}": [getattr(found, name).colour for found in lit] for name in QUESTIONS}
+    columns |= {"show": [found.showing for found in lit]}
+    columns |= {"sink": [head.on if found.sink else None for found, head in zip(lit, read, strict=True)]}
+    return table.with_columns(pl.Series(name, values, pl.String) for name, values in columns.items())
 
 
 def _columns(trace: Trace, maps: Tensor, quantity: str, stack: str | None) -> dict[str, Tensor]:

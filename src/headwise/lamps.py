@@ -1,0 +1,216 @@
+"""Three lamps over the map of a head, one a question; the one rule that every page, table and sentence here uses.
+
+unique    could other weights have given the same output?    share of the squared weights in the null space; whether
+                                                             other distributions are left; how wide their intervals are
+carries   does what is sent go where the weights go?         Σ_k min(α_k, ‖α_k f(x_k)‖ / Σ_j ‖α_j f(x_j)‖), mean over
+                                                             rows: the share of the lengths that follows the weights
+matters   what does the model lose without the head?         nats of its loss, or 1 − cos of its vector; dark where
+                                                             nobody asked
+
+A head is a *sink* where half of its weight or more is parked on special tokens, periods and commas, the first token of
+a causal model, or on one and the same token whoever looks. No lamp is green over a sink, nor beside a red one: such a
+map should not be shown as an explanation.
+
+>>> [lamp.colour for lamp in lamps(Head(null_share=0.0, unique_rows=1.0, carried=0.8, parked=0.1))]
+['green', 'green', 'dark']
+>>> [lamp.colour for lamp in lamps(Head(null_share=0.0, unique_rows=1.0, carried=0.8, parked=0.5, on="."))]
+['amber', 'amber', 'dark']
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+Colour = Literal["red", "amber", "green", "dark"]
+Showing = Literal["no", "with care", "yes"]
+QUESTIONS = ("unique", "carries", "matters")
+ASKED = {"unique": "Unique?", "carries": "Carries anything?", "matters": "Matters?"}
+
+NULL_SMALL, NULL_LARGE = (
+    0.05,
+    0.3,
+)  # of the squared weights in the null space: up to the first green, above the last red
+WIDTH_SMALL, WIDTH_LARGE = 0.05, 0.3  # of a weight's interval in the mean, where it was computed
+CARRIED_MUCH, CARRIED_LITTLE = (
+    0.75,
+    0.5,
+)  # of the lengths that follow the weights: from the first green, below the last red
+MATTERS_MUCH, MATTERS_LITTLE = 0.01, 0.001  # nats (1 % and 0.1 % of a probability) or 1 − cos (angles of 8° and 2.6°)
+SINK_SAYS = "A sink:"
+SINK = 0.5  # of the weight on parking places
+EPSILON = 1e-9  # a number that is written as its threshold is at it
+
+
+@dataclass(frozen=True)
+class Head:
+    """What is known of one head; None: not measured. `unique_rows`: rows that no other distribution can replace."""
+
+    null_share: float | None = None
+    unique_rows: float | None = None
+    width: float | None = None  # of the intervals of the weights, mean over rows of the widest
+    carried: float | None = None
+    parked: float | None = None  # of the weight, on parking places
+    sent: float | None = None  # of the lengths, on the same places
+    on: str = ""  # the place with most of the weight, as people read it
+    matters: float | None = None
+    unit: str = "nats"  # of `matters`
+    exact: bool = False  # `matters` by taking the head away, else to first order
+
+
+@dataclass(frozen=True)
+class Lamp:
+    """`level` is 0 … 1 (worst to best; a third and two thirds are the edges of amber), None where nothing is known."""
+
+    question: str
+    colour: Colour
+    level: float | None
+    says: str
+
+
+class Lamps(NamedTuple):
+    unique: Lamp
+    carries: Lamp
+    matters: Lamp
+
+    @property
+    def sink(self) -> bool:
+        return self.carries.says.startswith(SINK_SAYS)
+
+    @property
+    def showing(self) -> Showing:
+        """Whether the map may be shown as what the head did: no by a red lamp, with care by an amber one."""
+        colours = {lamp.colour for lamp in self}
+        known = {"unique", "carries"} <= {lamp.question for lamp in self if lamp.colour != "dark"}
+        return "no" if "red" in colours else "yes" if "amber" not in colours and known else "with care"
+
+
+def lamps(head: Head) -> Lamps:
+    """The three lamps of a head."""
+    found = Lamps(_unique(head), _carries(head), _matters(head))
+    if is_sink(head) or "red" in {lamp.colour for lamp in found}:
+        return Lamps(*(replace(lamp, colour="amber", level=0.5) if lamp.colour == "green" else lamp for lamp in found))
+    return found
+
+
+def is_sink(head: Head) -> bool:
+    return _known(head.parked) and (head.parked or 0.0) >= SINK - EPSILON
+
+
+def summed_up(found: Sequence[Lamps]) -> str:
+    """What the lamps of several heads come to, in one sentence."""
+    return summed_up_of([each.showing for each in found], sinks=sum(each.sink for each in found))
+
+
+def summed_up_of(showing: Sequence[str], *, sinks: int) -> str:
+    """The same of what may be shown, head by head.
+
+    >>> summed_up_of(["yes", "no", "no"], sinks=1)
+    'Of 3 maps 1 may be shown as what the head did, 0 with care and 2 not; 1 is of a sink.'
+    """
+    parked = {0: "none is of a sink", 1: "1 is of a sink"}.get(sinks, f"{sinks} are of sinks")
+    if len(showing) == 1:
+        may = {"yes": "may be shown", "with care": "may be shown with care", "no": "should not be shown"}[showing[0]]
+        return f"The map {may} as what the head did{'; it is of a sink' if sinks else ''}."
+    yes, care, no = (showing.count(one) for one in ("yes", "with care", "no"))
+    return f"Of {len(showing)} maps {yes} may be shown as what the head did, {care} with care and {no} not; {parked}."
+
+
+# --- the questions ---
+
+
+def _unique(head: Head) -> Lamp:
+    share = head.null_share
+    if share is None or math.isnan(share):
+        return Lamp("unique", "dark", None, "Whether other weights would do was not measured.")
+    only = head.unique_rows is not None and head.unique_rows >= 1
+    if only and share <= NULL_LARGE + EPSILON:
+        return Lamp("unique", "green", 1.0, f"No other weights give this output ({_percent(share)} in the null space).")
+    lamp = _lit("unique", share, NULL, f"{_percent(share)} of the squared weights change nothing.")
+    if only:
+        return replace(
+            lamp, colour="amber", level=0.5, says=f"{lamp.says} Yet no other distribution gives this output."
+        )
+    if head.width is None or math.isnan(head.width):
+        return lamp
+    wide = _lit("unique", head.width, WIDTH, f"{lamp.says} Weights could be others within {head.width:.2f}.")
+    return replace(min(lamp, wide, key=lambda one: one.level or 0.0), says=wide.says)
+
+
+def _carries(head: Head) -> Lamp:
+    carried = head.carried
+    known = carried is not None and not math.isnan(carried)
+    follows = f"{_percent(carried)} of what is sent follows the weights." if known else ""  # type: ignore[arg-type]
+    if is_sink(head):
+        return _sink(head, follows)
+    if not known:
+        return Lamp("carries", "dark", None, "What the weights carry was not measured.")
+    return _lit("carries", carried, CARRIED, follows)  # type: ignore[arg-type]
+
+
+def _sink(head: Head, follows: str) -> Lamp:
+    """Red where the parked weight sends less than half of its share, or where little follows the weights at all."""
+    parked = head.parked or 0.0
+    place = f" on {head.on}" if head.on else ""
+    sent = f", from where {_percent(head.sent or 0.0)} of what is sent comes" if _known(head.sent) else ""
+    said = f"{SINK_SAYS} {_percent(parked)} of the weight is parked{place}{sent}. {follows}".strip()
+    hollow = _known(head.sent) and (head.sent or 0.0) < parked / 2 - EPSILON
+    little = _known(head.carried) and CARRIED.colour(head.carried or 0.0) == "red"
+    return Lamp("carries", "red", 0.15, said) if hollow or little else Lamp("carries", "amber", 0.4, said)
+
+
+def _matters(head: Head) -> Lamp:
+    moved = head.matters
+    if moved is None or math.isnan(moved):
+        return Lamp("matters", "dark", None, "Not asked: what the model does without this head is not known yet.")
+    how = "" if head.exact else ", to first order"
+    better = " for the better" if moved < 0 else ""
+    says = f"Without it the output moves by {abs(moved):.2g} {head.unit}{better}{how}."
+    return _lit("matters", abs(moved), MATTERS, says)
+
+
+# --- numbers ---
+
+
+class Scale(NamedTuple):
+    """Four numbers from best to worst; green up to the second, red beyond the third."""
+
+    best: float
+    good: float
+    bad: float
+    worst: float
+
+    def colour(self, value: float) -> Colour:
+        sign = 1 if self.worst > self.best else -1  # whether less is better, or more
+        if sign * value <= sign * self.good + EPSILON:
+            return "green"
+        return "amber" if sign * value <= sign * self.bad + EPSILON else "red"
+
+    def level(self, value: float) -> float:
+        """1 at the best, two thirds at good, a third at bad, 0 at the worst; linear between."""
+        for at, (left, right) in enumerate(pairwise(self)):
+            share = (value - left) / (right - left)
+            if share <= 1:
+                return round(1 - (at + max(0.0, share)) / 3, 4)
+        return 0.0
+
+
+NULL = Scale(0.0, NULL_SMALL, NULL_LARGE, 1.0)
+WIDTH = Scale(0.0, WIDTH_SMALL, WIDTH_LARGE, 1.0)
+CARRIED = Scale(1.0, CARRIED_MUCH, CARRIED_LITTLE, 0.0)
+MATTERS = Scale(0.1, MATTERS_MUCH, MATTERS_LITTLE, 0.0)
+
+
+def _lit(question: str, value: float, scale: Scale, says: str) -> Lamp:
+    return Lamp(question, scale.colour(value), scale.level(value), says)
+
+
+def _known(value: float | None) -> bool:
+    return value is not None and not math.isnan(value)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

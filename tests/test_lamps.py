@@ -1,0 +1,126 @@
+"""The three lamps, on each side of each threshold, and what must never be green."""
+
+# ruff: noqa: E501 - sentences are compared whole
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from headwise.lamps import Head, is_sink, lamps, summed_up
+
+GOOD = Head(null_share=0.0, unique_rows=1.0, carried=0.9, parked=0.1, sent=0.1, matters=0.05)
+
+
+def colours(**changes: object) -> list[str]:
+    return [lamp.colour for lamp in lamps(replace(GOOD, **changes))]  # type: ignore[arg-type]
+
+
+def test_a_head_that_is_well_by_every_question_is_green() -> None:
+    assert colours() == ["green", "green", "green"]
+    assert lamps(GOOD).showing == "yes"
+
+
+@pytest.mark.parametrize(
+    ("changes", "colour", "says"),
+    [
+        ({"null_share": 0.05, "unique_rows": 0.5}, "green", "5 % of the squared weights change nothing."),
+        ({"null_share": 0.051, "unique_rows": 0.5}, "amber", "5 % of the squared weights change nothing."),
+        ({"null_share": 0.3, "unique_rows": 0.0}, "amber", "30 % of the squared weights change nothing."),
+        ({"null_share": 0.31, "unique_rows": 0.0}, "red", "31 % of the squared weights change nothing."),
+        ({"null_share": 0.3}, "green", "No other weights give this output (30 % in the null space)."),
+        ({"null_share": 0.6}, "amber",
+         "60 % of the squared weights change nothing. Yet no other distribution gives this output."),
+        ({"null_share": 0.0, "unique_rows": 0.9}, "green", "0 % of the squared weights change nothing."),
+        ({"null_share": 0.0, "unique_rows": 0.9, "width": 0.05}, "green",
+         "0 % of the squared weights change nothing. Weights could be others within 0.05."),
+        ({"null_share": 0.0, "unique_rows": 0.9, "width": 0.06}, "amber",
+         "0 % of the squared weights change nothing. Weights could be others within 0.06."),
+        ({"null_share": 0.0, "unique_rows": 0.9, "width": 0.31}, "red",
+         "0 % of the squared weights change nothing. Weights could be others within 0.31."),
+        ({"null_share": None}, "dark", "Whether other weights would do was not measured."),
+        ({"null_share": float("nan")}, "dark", "Whether other weights would do was not measured."),
+    ],
+)  # fmt: skip
+def test_unique(changes: dict[str, object], colour: str, says: str) -> None:
+    lamp = lamps(replace(GOOD, **changes)).unique  # type: ignore[arg-type]
+    assert (lamp.colour, lamp.says) == (colour, says)
+
+
+@pytest.mark.parametrize(
+    ("changes", "colour", "says"),
+    [
+        ({"carried": 0.75}, "green", "75 % of what is sent follows the weights."),
+        ({"carried": 0.74}, "amber", "74 % of what is sent follows the weights."),
+        ({"carried": 0.5}, "amber", "50 % of what is sent follows the weights."),
+        ({"carried": 0.49}, "red", "49 % of what is sent follows the weights."),
+        ({"parked": 0.49}, "green", "90 % of what is sent follows the weights."),
+        ({"parked": 0.5, "sent": 0.4, "on": '"."'}, "amber",
+         'A sink: 50 % of the weight is parked on ".", from where 40 % of what is sent comes. 90 % of what is sent follows the weights.'),
+        ({"parked": 0.8, "sent": 0.4, "on": "[SEP]"}, "amber",
+         "A sink: 80 % of the weight is parked on [SEP], from where 40 % of what is sent comes. 90 % of what is sent follows the weights."),
+        ({"parked": 0.8, "sent": 0.39}, "red",
+         "A sink: 80 % of the weight is parked, from where 39 % of what is sent comes. 90 % of what is sent follows the weights."),
+        ({"parked": 0.8, "sent": 0.8, "carried": 0.4}, "red",
+         "A sink: 80 % of the weight is parked, from where 80 % of what is sent comes. 40 % of what is sent follows the weights."),
+        ({"parked": 0.8, "sent": None, "carried": None}, "amber", "A sink: 80 % of the weight is parked."),
+        ({"carried": None}, "dark", "What the weights carry was not measured."),
+    ],
+)  # fmt: skip
+def test_carries(changes: dict[str, object], colour: str, says: str) -> None:
+    lamp = lamps(replace(GOOD, **changes)).carries  # type: ignore[arg-type]
+    assert (lamp.colour, lamp.says) == (colour, says)
+
+
+@pytest.mark.parametrize(
+    ("changes", "colour", "says"),
+    [
+        ({"matters": 0.01}, "green", "Without it the output moves by 0.01 nats, to first order."),
+        ({"matters": 0.009, "exact": True}, "amber", "Without it the output moves by 0.009 nats."),
+        ({"matters": 0.001, "unit": "(1 − cos)"}, "amber",
+         "Without it the output moves by 0.001 (1 − cos), to first order."),
+        ({"matters": 0.0009}, "red", "Without it the output moves by 0.0009 nats, to first order."),
+        ({"matters": -0.02}, "green", "Without it the output moves by 0.02 nats for the better, to first order."),
+        ({"matters": None}, "dark", "Not asked: what the model does without this head is not known yet."),
+    ],
+)  # fmt: skip
+def test_matters(changes: dict[str, object], colour: str, says: str) -> None:
+    lamp = lamps(replace(GOOD, **changes)).matters  # type: ignore[arg-type]
+    assert (lamp.colour, lamp.says) == (colour, says)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"null_share": 0.9, "unique_rows": 0.0}, {"carried": 0.2}, {"matters": 0.0}, {"parked": 0.7, "sent": 0.7}]
+)
+def test_nothing_is_green_over_a_sink_or_beside_a_red_lamp(bad: dict[str, object]) -> None:
+    assert "green" not in colours(**bad)
+    assert lamps(replace(GOOD, **bad)).showing != "yes"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "showing"),
+    [({}, "yes"), ({"matters": None}, "yes"), ({"carried": None}, "with care"), ({"null_share": None}, "with care"),
+     ({"carried": 0.6}, "with care"), ({"carried": 0.4}, "no"), ({"matters": 0.0}, "no")],
+)  # fmt: skip
+def test_what_may_be_shown_is_decided_by_the_worst_lamp_and_by_what_is_known(changes: dict, showing: str) -> None:
+    assert lamps(replace(GOOD, **changes)).showing == showing
+
+
+def test_colours_scale_with_the_number() -> None:
+    levels = [lamps(replace(GOOD, carried=value)).carries.level for value in (0.0, 0.25, 0.5, 0.625, 0.75, 0.875, 1.0)]
+    assert levels == pytest.approx([0, 1 / 6, 1 / 3, 1 / 2, 2 / 3, 5 / 6, 1], abs=1e-4)
+    assert lamps(replace(GOOD, null_share=0.0, unique_rows=0.5)).unique.level == 1
+    assert lamps(replace(GOOD, matters=5.0)).matters.level == 1
+
+
+def test_sinks_are_told_and_several_heads_are_summed_up() -> None:
+    heads = [GOOD, replace(GOOD, carried=0.6), replace(GOOD, parked=0.5, sent=0.1), replace(GOOD, parked=None)]
+    assert [is_sink(head) for head in heads] == [False, False, True, False]
+    found = [lamps(head) for head in heads]
+    said = "Of 4 maps 2 may be shown as what the head did, 1 with care and 1 not; 1 is of a sink."
+    assert summed_up(found) == said
+    assert summed_up(found[:2]).endswith("1 with care and 0 not; none is of a sink.")
+    assert summed_up(found[:1]) == "The map may be shown as what the head did."
+    assert summed_up(found[2:3]) == "The map should not be shown as what the head did; it is of a sink."
+    assert summed_up(found[2:3] * 2).endswith("2 are of sinks.")
