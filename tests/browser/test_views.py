@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from browser.conftest import Opened
 from headwise.viewer.build import frame_of, html_of
-from headwise.viewer.payload import Page, Stack
+from headwise.viewer.payload import Page, Stack, Telling
 from viewer.samples import HEADS, LAYERS, TOKENS, WORDS, full_page, quantity, side, softmax
 
 pytestmark = pytest.mark.browser
@@ -175,9 +176,42 @@ def test_layers_of_origins_and_of_attention_say_what_they_are(html: str, open_ht
     assert "not where the content came from" in opened.page.inner_text(".treatment")
 
 
-def test_the_badge_warns_explains_and_swaps(html: str, open_html: Open) -> None:
+def test_three_lamps_are_lit_by_their_numbers_and_none_is_green_over_a_sink(html: str, open_html: Open) -> None:
     opened = open_html(html, "#view=matrix&layer=0&head=0").drawn()
-    assert "7 tokens, head size 5: the weights of this head are not unique" in opened.page.inner_text(".badge")
+
+    def colours() -> list[str]:
+        return opened.page.eval_on_selector_all(".lamp", "lamps => lamps.map((lamp) => lamp.dataset.colour)")
+
+    assert colours() == ["amber", "green", "dark"]
+    assert "Unique? 25 % of the squared weights change nothing." in opened.page.inner_text(".badge")
+    opened.to(view="matrix", layer=1, head=0)
+    assert colours() == ["amber", "red", "dark"]
+    assert 'A sink: 90 % of the weight is parked on "."' in opened.page.inner_text(".badge")
+    opened.to(view="model")
+    said = "Of 6 maps 2 may be shown as what the head did, 3 with care and 1 not; 1 is of a sink."
+    assert said in opened.page.inner_text(".badge")
+    shown = opened.page.eval_on_selector_all("#view .dot", "dots => dots.map((dot) => dot.dataset.show)")
+    assert shown == ["with care", "yes", "with care", "no", "with care", "yes"]
+
+
+def test_the_strip_shows_telling_heads_and_opens_them(open_html: Open) -> None:
+    page = full_page()
+    told = (Telling("previous token", 1, 2, 0.5), Telling("parks most", 0, 1, 0.9))
+    shown = replace(
+        page, answer="The model says: <b>positive</b> (97 %)", stacks=(replace(page.stacks[0], telling=told),)
+    )
+    opened = open_html(html_of(shown), "#view=matrix&layer=0&head=0").drawn()
+    assert "The model says: <b>positive</b> (97 %)" in opened.page.inner_text("header")
+    opened.page.wait_for_selector(".telling canvas")
+    assert "previous token" in opened.page.inner_text(".strip")
+    opened.page.click("[data-telling='L1.H2']")
+    opened.until("document.getElementById('view').dataset.shown === 'self raw 1 2'")
+    assert "here" in (opened.page.get_attribute("[data-telling='L1.H2']", "class") or "")
+
+
+def test_the_lamps_explain_and_swap(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=matrix&layer=0&head=0").drawn()
+    assert opened.page.is_visible("[data-swap]")  # without opening anything
     opened.page.click(".badge-line")
     assert "span only 5 directions" in opened.page.inner_text(".badge-body")
     opened.page.click("[data-swap]")
@@ -187,7 +221,7 @@ def test_the_badge_warns_explains_and_swaps(html: str, open_html: Open) -> None:
     opened.page.click("[data-beside]")
     opened.page.wait_for_selector(".finding")
     opened.to(view="matrix", layer=0, head=1)
-    assert "the only ones with its output" in opened.page.inner_text(".badge")
+    assert "No other weights give this output" in opened.page.inner_text(".badge")
 
 
 def test_the_keyboard_moves_through_the_page(html: str, open_html: Open) -> None:

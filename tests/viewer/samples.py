@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from headwise.lamps import Head, lamps
 from headwise.quantities import Quantity
 from headwise.viewer.of_trace import shown
 from headwise.viewer.payload import Facts, Maps, Page, Side, Stack
@@ -45,7 +46,26 @@ def facts(layers: int = LAYERS, heads: int = HEADS, n: int = TOKENS) -> Facts:
         identifiable=table % 2 == 1,
         other_js=other,
         other_change=other * 1e-12,
+        lamps=lit(table),
     )
+
+
+def lit(table: np.ndarray) -> np.ndarray:
+    """Of even heads a quarter changes nothing; of odd ones the weights are unique and all is carried, or a sink's."""
+    found = np.empty(table.shape, object)
+    for place, number in np.ndenumerate(table):
+        odd = bool(number % 2)
+        found[place] = lamps(
+            Head(
+                null_share=0.0 if odd else 0.25,
+                unique_rows=float(odd),
+                carried=0.9,
+                parked=0.9 if number == 3 else 0.1,
+                sent=0.1,
+                on='"."',
+            )
+        )
+    return found
 
 
 def full_page(tokens: tuple[str, ...] = WORDS, layers: int = LAYERS, heads: int = HEADS) -> Page:

@@ -128,3 +128,15 @@ def test_pages_of_real_traces(family: str, load: Callable[..., Any], tmp_path) -
 @pytest.mark.parametrize(("tokens", "heads"), [(0, 21600), (60, 6), (120, 1), (128, 1), (129, 0), (512, 0)])
 def test_other_weights_are_computed_while_they_are_cheap(tokens: int, heads: int) -> None:
     assert affordable(tokens) == heads
+
+
+def test_a_quick_page_has_what_is_quick_and_what_was_named_and_says_how_to_get_the_rest() -> None:
+    trace = FakeTrace()
+    page = page_of_trace(trace, besides=["hidden-token"])
+    names = [maps.name for maps in page.stacks[0].quantities]
+    assert names == ["raw", "effective", "null", "norm", "norm-sum", "hidden-token", "alternative"]
+    assert len(trace.asked) == 1  # other weights of one head
+    left_out = dict(page.missing)
+    assert "--with globenc" in left_out["globenc"]
+    assert "hidden-token" not in left_out
+    assert "hidden-token" not in [maps.name for maps in page_of_trace(FakeTrace(), besides=()).stacks[0].quantities]

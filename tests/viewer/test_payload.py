@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headwise.errors import InputError
 from headwise.viewer.codes import decode, nice_ceiling, unpack
-from headwise.viewer.payload import LADDER, Page, Stack, estimated, numbers, opening, packed
+from headwise.viewer.payload import LADDER, Page, Stack, estimated, numbers, packed
 from viewer.samples import HEADS, LAYERS, TOKENS, facts, full_page, quantity, side, softmax
 
 
@@ -95,16 +95,6 @@ def test_arrays_must_fit_their_tokens() -> None:
     wrong = Stack("self", side(), side(("a", "b")), page.stacks[0].quantities)
     with pytest.raises(InputError, match=rf"key = \({LAYERS}, {HEADS}, {TOKENS}, 2\)"):
         packed(Page("", "", (wrong,)))
-
-
-def test_a_page_opens_at_the_head_that_looks_far() -> None:
-    raw = np.full((2, 3, 7, 7), 0.01, np.float32)
-    raw[0, 2] += np.eye(7, dtype=np.float32)  # itself: near
-    raw[0, 1, :, 0] += 0.9  # a special token
-    raw[1, 0, :, 1] += 0.5  # a word, far from most
-    tokens = side()
-    stack = Stack("self", tokens, tokens, (quantity("raw", "attention", raw),))
-    assert opening(stack) == {"layer": 1, "head": 0, "heads": "0"}
 
 
 @pytest.mark.parametrize("chosen", [[-1], [3], [0, 7]])

@@ -12,6 +12,7 @@ import { scaleBar, treatment } from "./legend";
 import { headName, type Page, stackName, visible } from "./page";
 import { Model, placeOf, type ViewName } from "./state";
 import { Store } from "./store";
+import { Strip } from "./strip";
 import { Tip } from "./tip";
 import { compareView } from "./views/compare";
 import { headView } from "./views/head";
@@ -42,12 +43,13 @@ export class App {
     const store = new Store(this.page);
     const [tabs, controls, badge, help] = [tabsOf(model), controlsOf(model), new Badge(model), helpOf()];
     const chips = new Chips(model, () => this.theme(model));
+    const strip = new Strip(model, store, () => this.theme(model));
     const turnTheme = () => model.set({ theme: this.theme(model) === "dark" ? "light" : "dark" });
-    const main = el("main", {}, this.words, chips.node, badge.node, this.root, this.legend);
+    const main = el("main", {}, strip.node, this.words, chips.node, badge.node, this.root, this.legend);
     this.home.replaceChildren(this.header(model, help, turnTheme), tabs.node, el("div", { class: "body" }, controls.node, main), this.notes(shown), help);
     const draw = () => {
       document.documentElement.dataset.theme = this.theme(model);
-      [tabs, controls, badge, chips].forEach((part) => part.update());
+      [tabs, controls, badge, chips, strip].forEach((part) => part.update());
       void this.draw(model, store);
     };
     model.changed(draw);
@@ -118,7 +120,7 @@ export class App {
     return el(
       "header",
       {},
-      el("div", { class: "title" }, el("h1", { title: visible(this.page.title) }, visible(this.page.title).slice(0, 400)), el("p", {}, [this.page.model, `${[...sizes].join(" and ")} tokens`, shape].filter(Boolean).join(" · "))),
+      el("div", { class: "title" }, el("h1", { title: visible(this.page.title) }, visible(this.page.title).slice(0, 400)), el("p", {}, [this.page.model, `${[...sizes].join(" and ")} tokens`, shape].filter(Boolean).join(" · ")), this.page.answer && el("p", { class: "answer" }, visible(this.page.answer))),
       el(
         "div",
         { class: "tools", role: "toolbar", "aria-label": "Page" },

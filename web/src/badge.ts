@@ -1,13 +1,14 @@
-// What may be read into a head's weights: a line that is always there, and an explanation behind it.
+// What may be read into a head's weights: three lamps that are always there, and an explanation behind them.
 
 import { headsShown } from "./chips";
 import { numberText } from "./decode";
 import { el } from "./dom";
-import { type Facts, headName, type Quantity } from "./page";
+import { type Facts, headName, type Lamp, type Quantity } from "./page";
 import { type Model, type Place, placeOf } from "./state";
 
+/** Three lamps, one a question (headwise.lamps in Python lights them), and behind them the numbers they come from. */
 export class Badge {
-  readonly node = el("section", { class: "badge", "aria-label": "What these weights pin down" });
+  readonly node = el("section", { class: "badge", "aria-label": "May this map be believed?" });
   private open = false;
 
   constructor(private readonly model: Model) {}
@@ -20,14 +21,18 @@ export class Badge {
     this.node.hidden = !facts || place.quantity.kind !== "attention";
     if (!facts || this.node.hidden) return;
     const at = state.view === "head" && !several ? headsShown(place.quantity, state.heads)[0]! : place.headAt;
-    const unique = several ? openHeads(facts, place, state.view).length === 0 : facts.identifiable[place.layerAt]![at]!;
-    this.node.classList.toggle("warn", !unique);
-    const line = several ? severalLine(facts, place, state.view) : headLine(facts, place.layerAt, at);
     const toggle = () => ((this.open = !this.open), this.update());
+    this.node.dataset.show = several ? "" : facts.lamps[place.layerAt]![at]!.show;
+    const line = several ? [el("span", { class: "lamps-sum" }, severalLine(facts, place, state.view))] : lampsOf(facts.lamps[place.layerAt]![at]!.lamps);
     this.node.replaceChildren(
-      el("button", { class: "badge-line", "aria-expanded": String(this.open), click: toggle }, el("span", { class: "badge-mark", "aria-hidden": "true" }, unique ? "✓" : "!"), el("span", {}, line), el("span", { class: "badge-more" }, this.open ? "less" : "what does this mean?")),
-      this.open ? this.explanation(facts, place, several ? place.headAt : at) : "",
+      el("button", { class: "badge-line", "aria-expanded": String(this.open), click: toggle }, ...line, el("span", { class: "badge-more" }, this.open ? "less" : "what does this mean?")),
+      this.open ? this.explanation(facts, place, several ? place.headAt : at) : several ? "" : this.quickOther(facts, place, at),
     );
+  }
+
+  /** The button for other weights, where this head has them: what the first lamp means is seen best. */
+  private quickOther(facts: Facts, place: Place, at: number): HTMLElement | string {
+    return (facts.other_js[place.layerAt]?.[at] ?? null) === null ? "" : el("div", { class: "badge-quick" }, this.other(facts, place, at));
   }
 
   private explanation(facts: Facts, place: Place, at: number): HTMLElement {
@@ -82,31 +87,37 @@ export class Badge {
   }
 }
 
-const UNIQUE = "The values of this head are as many independent directions as it has tokens to weigh. No other weights would give the same output, so the map can be read as what the head did.";
+const UNIQUE = "The values of this head are as many independent directions as it has tokens to weigh, so no other weights would give the same output. Whether the weights carry anything, and whether the model needs the head, are the other two questions.";
 
 function notUnique(facts: Facts, rank: number, share: number): string {
   const part = Number.isNaN(share) ? "" : ` Here ${(100 * share).toFixed(0)} % of the map (squared) is of that kind.`;
   return `The head adds up value vectors of ${facts.n} tokens, but these vectors span only ${rank} directions. So some changes of the weights cancel and the output stays exactly as it is; nothing later in the model can notice them.${part} A bright cell need not mean that its token mattered: look at effective attention, which leaves that part out, or at norms.`;
 }
 
-function headLine(facts: Facts, layerAt: number, headAt: number): string {
-  const size = `${facts.n} tokens, head size ${facts.d_head}`;
-  if (facts.identifiable[layerAt]![headAt]) return `${size}: the weights of this head are the only ones with its output.`;
-  const share = facts.null_share[layerAt]?.[headAt];
-  const part = typeof share === "number" ? ` ${(100 * share).toFixed(0)} % of the map lies in the null space (rank ${facts.rank[layerAt]![headAt]}, null space ${facts.null_dim[layerAt]![headAt]}).` : "";
-  return `${size}: the weights of this head are not unique at this length.${part}`;
+const ASKED = ["Unique?", "Carries anything?", "Matters?"];
+const MARKS = { green: "✓", amber: "~", red: "✗", dark: "·" } as const;
+
+function lampsOf(lamps: Lamp[]): HTMLElement[] {
+  return lamps.map(([colour, level, says], at) => {
+    const light = el("i", { class: "lamp-light", "aria-hidden": "true" }, MARKS[colour]);
+    if (level !== null) light.style.setProperty("--hue", String(hueOf(level)));
+    return el("span", { class: `lamp ${colour}`, "data-lamp": ASKED[at]!, "data-colour": colour }, light, el("span", {}, el("b", {}, ASKED[at]!), " ", says));
+  });
 }
 
-function openHeads(facts: Facts, { layerAt }: Place, view: string): number[] {
-  const rows = view === "model" ? facts.identifiable : [facts.identifiable[layerAt]!];
-  return rows.flatMap((row) => row.flatMap((unique, at) => (unique ? [] : [at])));
+/** Red, amber and green each have a third of the levels; within it the hue goes with the number. */
+export function hueOf(level: number): number {
+  const third = Math.min(2, Math.floor(level * 3 + 1e-6));
+  const within = Math.min(1, level * 3 - third);
+  const [from, to] = [[0, 14], [30, 48], [130, 160]][third]!;
+  return Math.round(from! + within * (to! - from!));
 }
 
 function severalLine(facts: Facts, place: Place, view: string): string {
-  const open = openHeads(facts, place, view).length;
-  const all = (view === "model" ? facts.identifiable.flat() : facts.identifiable[place.layerAt]!).length;
+  const heads = view === "model" ? facts.lamps.flat() : facts.lamps[place.layerAt]!;
+  const count = (show: string) => heads.filter((head) => head.show === show).length;
+  const sinks = heads.filter((head) => head.sink).length;
   const where = view === "model" ? "" : " of this layer";
-  const size = `${facts.n} tokens, head size ${facts.d_head}`;
-  if (open === 0) return `${size}: the weights of all ${all} heads${where} are the only ones with their outputs.`;
-  return `${size}: the weights of ${open === all ? `all ${all}` : `${open} of ${all}`} heads${where} are not unique at this length.`;
+  const parked = sinks === 0 ? "none is of a sink" : sinks === 1 ? "1 is of a sink" : `${sinks} are of sinks`;
+  return `${facts.n} tokens, head size ${facts.d_head}. Of ${heads.length} maps${where} ${count("yes")} may be shown as what the head did, ${count("with care")} with care and ${count("no")} not; ${parked}.`;
 }

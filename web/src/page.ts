@@ -23,7 +23,11 @@ export interface Quantity {
   undefined: number;
 }
 
+/** Colour, level (0 to 1, null where nothing is known), and the sentence. */
+export type Lamp = [colour: "green" | "amber" | "red" | "dark", level: number | null, says: string];
+
 export interface Facts {
+  lamps: { show: "yes" | "with care" | "no"; sink: boolean; lamps: Lamp[] }[][];
   n: number;
   d_head: number;
   rank: number[][];
@@ -43,12 +47,14 @@ export interface Stack {
   keys: Side;
   quantities: Quantity[];
   facts: Facts | null;
+  telling: [what: string, layer: number, head: number, score: number | null][];
 }
 
 export interface Page {
   format: number;
   title: string;
   model: string;
+  answer: string; // what the model itself says to the text; may be empty
   exact: boolean;
   missing: [string, string][];
   notes: string[];

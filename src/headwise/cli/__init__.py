@@ -11,7 +11,21 @@ from typing import Any, NoReturn, TextIO, cast
 
 import typer
 
-from headwise.cli import align, cite, compare, doctor, explain, inspect, list_, report, reproduce, run, serve, view
+from headwise.cli import (
+    align,
+    cite,
+    compare,
+    doctor,
+    explain,
+    inspect,
+    list_,
+    report,
+    reproduce,
+    run,
+    serve,
+    verdict,
+    view,
+)
 from headwise.cli.ranges import in_range
 from headwise.errors import HeadwiseError
 from headwise.text.terminal import Guarded, visible
@@ -25,6 +39,7 @@ app = typer.Typer(
     help="What is this transformer attending to, and may I believe it?\n\nStart with: headwise report --out out",
 )
 app.command("report", help=report.HELP)(in_range(report.report))
+app.command("verdict", help=verdict.HELP)(in_range(verdict.verdict))
 app.command("inspect", help=inspect.HELP)(in_range(inspect.inspect))
 app.command("explain", help=explain.HELP)(in_range(explain.explain))
 app.command("cite", help=cite.HELP)(in_range(cite.cite))

@@ -15,6 +15,7 @@ from headwise.errors import InputError
 if TYPE_CHECKING:
     import polars as pl
 
+    from headwise.interventions.answered import Answered
     from headwise.traces import Trace
 
 HELP = """One text, or a pair, through a model: a table of its heads, and whether their weights can be believed.
@@ -67,17 +68,19 @@ def inspect(
 ) -> None:
     for target in (figure, csv, parquet, save):
         options.check_target(target)
+    from headwise.interventions.answered import answered
     from headwise.models.load import load, own_task
 
-    loaded = load(model, task=own_task(model) if matters and task is None else task, device=device)
+    loaded = load(model, task=own_task(model) if task is None else task, device=device)
     trace = loaded.trace(options.read_text(text), pair, truncate=truncate)
     heads = trace.heads(quantity, stack=stack)
     table = _chosen(with_matters(heads, trace, stack) if matters else heads, layer, head)
-    written = _write(trace, table, json_=json_, csv=csv, parquet=parquet, save=save)
+    answer = answered(trace.model, trace.text, trace.target)
+    written = _write(trace, table, answer, json_=json_, csv=csv, parquet=parquet, save=save)
     if figure is not None:
         written.append(_draw(trace, table, figure, words=words, query=query, stack=stack))
     if json_ != "-":
-        _print(trace, table, quantity, stack)
+        _print(trace, table, quantity, stack, answer)
         for path in written:
             print(f"wrote {path}", file=sys.stderr)
 
@@ -113,14 +116,23 @@ def _chosen(table: pl.DataFrame, layer: int | None, head: int | None) -> pl.Data
 
 
 def _write(
-    trace: Trace, table: pl.DataFrame, *, json_: str | None, csv: Path | None, parquet: Path | None, save: Path | None
+    trace: Trace,
+    table: pl.DataFrame,
+    answer: Answered | None,
+    *,
+    json_: str | None,
+    csv: Path | None,
+    parquet: Path | None,
+    save: Path | None,
 ) -> list[Path]:
     from headwise.results.shown import shown
 
     written: list[Path] = []
     if json_ is not None:
         facts = {"schema": "headwise-inspect-1", "model": trace.model_name, "proof_error": trace.proof_error,
-                 "output_error": trace.output_error, "tokens": trace.tokens, "heads": _plain(table)}  # fmt: skip
+                 "output_error": trace.output_error,
+                 "answer": None if answer is None else {"kind": answer.kind, "choices": [*map(list, answer.choices)]},
+                 "tokens": trace.tokens, "heads": _plain(table)}  # fmt: skip
         options.write_json(json_, facts)
         written += [] if json_ == "-" else [Path(json_)]
     if csv is not None:
@@ -170,12 +182,14 @@ def telling_head(trace: Trace, table: pl.DataFrame, stack: str | None) -> tuple[
     return places[int(torch.stack(agree).nan_to_num(1.0).argmin())]
 
 
-def _print(trace: Trace, table: pl.DataFrame, quantity: str, stack: str | None) -> None:
+def _print(trace: Trace, table: pl.DataFrame, quantity: str, stack: str | None, answer: Answered | None) -> None:
     from rich.console import Console
     from rich.text import Text as RichText
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(RichText(" ".join(trace.queries(stack).tokens)))
+    if answer is not None:
+        console.print(RichText(answer.says, style="bold"))
     console.print(_rich_table(table, f"{trace.model_name}: {_named(quantity)}, mean over rows"))
     if LAMPS[0] in table.columns:
         console.print(RichText(LEGEND, style="dim"))

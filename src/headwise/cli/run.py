@@ -29,6 +29,7 @@ SHOW_HELP = """Show a result again: what was run, its table, its figures.
   headwise show out
   headwise show out/surface --figure fig2 --save fig2.pdf
   headwise show out/surface --json -
+  headwise show out/surface --figure fig2 --save fig2.pdf --width 3.3in --font serif --no-title
 """
 
 Studies = Annotated[
@@ -76,6 +77,10 @@ Threads = Annotated[int | None, typer.Option(help="Threads a worker; equal threa
 Shard = Annotated[int, typer.Option("--shard", help="Documents a shard: what is lost at most in a crash.")]
 BatchTokens = Annotated[int, typer.Option(help="Padded tokens of a batch.")]
 Seed = Annotated[int, typer.Option(help="For what is sampled.")]
+Width = Annotated[str | None, typer.Option(help="For a paper: the figure's width, as 3.3in, 84mm or 240pt.")]
+Font = Annotated[str | None, typer.Option(help="For a paper: serif, sans, or the name of a font.")]
+NoTitle = Annotated[bool, typer.Option("--no-title", help="For a paper: the title goes to a file for the caption.")]
+All = Annotated[bool, typer.Option("--all", help="Every row and column of the table.")]
 FigureName = Annotated[str | None, typer.Option("--figure", help="One figure of the result.")]
 Save = Annotated[Path | None, typer.Option(help="Where to write it: .svg, .png, .pdf or .html.")]
 Json = Annotated[str | None, typer.Option("--json", help="Write facts and table as JSON; - for standard output.")]
@@ -124,7 +129,16 @@ def run(
         _summary(result)
 
 
-def show(folder: Folder, figure: FigureName = None, save: Save = None, json_: Json = None) -> None:
+def show(
+    folder: Folder,
+    figure: FigureName = None,
+    save: Save = None,
+    json_: Json = None,
+    width: Width = None,
+    font: Font = None,
+    no_title: NoTitle = False,
+    all_: All = False,
+) -> None:
     from headwise.results import STUDY, open_result
 
     if json_ is not None:
@@ -141,12 +155,25 @@ def show(folder: Folder, figure: FigureName = None, save: Save = None, json_: Js
     result = open_result(folder, STUDY)
     if figure is None:
         _summary(result)
-        _print_table(result)
+        _print_table(result, whole=all_)
         return
-    chart = result.figure(figure)
+    path = save or Path(f"{figure}.svg")
+    if width is not None or font is not None or no_title:
+        from headwise.plots.paper import Paper, inches, save_paper
+
+        asked = Paper(None if width is None else inches(width), font, not no_title)
+        written = save_paper(result.spec(figure), path, asked, of=_of(result))
+        print(f"wrote {', '.join(map(str, written))}")
+        return
     from headwise.plots.theme import save_chart
 
-    print(f"wrote {save_chart(chart, save or Path(f'{figure}.svg'))}")
+    print(f"wrote {save_chart(result.figure(figure), path)}")
+
+
+def _of(result: Result) -> str:
+    """What a result is of, for a caption."""
+    manifest = result.manifest
+    return f"{manifest['model']['name']} on {manifest['plan']['corpus']['name']}, {manifest['documents']:,} texts"
 
 
 def columns_of(columns: str | None) -> list[str | int] | None:
@@ -186,10 +213,25 @@ def _document(result: Result) -> dict[str, Any]:
     }
 
 
-def _print_table(result: Result) -> None:
-    import polars as pl
+ROWS = 24  # of a table on the terminal, unless all are asked for
 
-    from headwise.results.shown import shown
 
-    with pl.Config(tbl_rows=24, tbl_cols=12, tbl_width_chars=120, float_precision=3, tbl_hide_column_data_types=True):
-        print(shown(result.table))
+def _print_table(result: Result, *, whole: bool) -> None:
+    """The columns that tell rows apart, rounded; what is the same in all of them is said once."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from headwise.results.shown import number, shown
+
+    table = shown(result.table)
+    same = [] if whole or len(table) < 2 else [name for name in table.columns if table[name].n_unique() == 1]
+    told = [f"{name} {table[name][0]}" for name in same if table[name][0] is not None]
+    if told:
+        print(f"  in every row: {', '.join(told)}")
+    rest = table.drop(same)
+    printed = Table(*(name.replace("_", " ") for name in rest.columns), box=None, pad_edge=False, header_style="bold")
+    for row in (rest if whole else rest.head(ROWS)).iter_rows():
+        printed.add_row(*("–" if v is None else number(v, ".3g") if isinstance(v, float) else str(v) for v in row))
+    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(printed)
+    if not whole and len(rest) > ROWS:
+        print(f"  … {len(rest) - ROWS:,} more rows; --all prints them, {result.folder}/table.parquet has them")

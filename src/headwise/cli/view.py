@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -11,10 +12,13 @@ import typer
 from headwise.cli import options
 from headwise.errors import InputError
 
-HELP = """One offline HTML page of a text: every quantity, every head, and when not to believe a map.
+HELP = """One offline HTML page of a text: every head, and when not to believe its map.
+
+It has what is quick to compute (weights, norms, rollout); --with names others beside it, --everything takes all.
 
   headwise view "The trophy does not fit in the suitcase because it is too big." --out out.html
   headwise view "Der Hund bellt." "The dog barks." --model my-marian --task translation --open
+  headwise view "Once upon a time" --model demo-llm --with hidden-token,globenc --matters
   headwise view --from trace.safetensors --out out.html
 """
 
@@ -25,6 +29,11 @@ Quantities = Annotated[
     str | None,
     typer.Option(help="Only these, with commas between; see `headwise list quantities`.", show_default=False),
 ]
+With = Annotated[
+    str | None, typer.Option("--with", help="Further quantities, with commas between.", show_default=False)
+]
+Everything = Annotated[bool, typer.Option("--everything", help="Every quantity, and what matters; takes longer.")]
+Matters = Annotated[bool, typer.Option("--matters", help="Ask what the model loses without each head: the third lamp.")]
 Open = Annotated[bool, typer.Option("--open", help="Open it in the browser.")]
 From = Annotated[Path | None, typer.Option("--from", help="A trace saved by trace.save or `inspect --save`.")]
 
@@ -35,6 +44,9 @@ def view(
     out: Out = Path("headwise.html"),
     output: Output = None,
     quantities: Quantities = None,
+    with_: With = None,
+    everything: Everything = False,
+    matters: Matters = False,
     open_: Open = False,
     from_: From = None,
     model: options.Model = "demo",
@@ -46,18 +58,33 @@ def view(
     options.check_target(out)
     if (text is None) == (from_ is None):
         raise InputError("A page shows either a text or a saved trace; pass one TEXT, or --from FILE, and not both.")
+    if quantities is not None and (with_ is not None or everything):
+        raise InputError(
+            "--quantities names all that the page has, so --with and --everything do not apply; leave one out."
+        )
     if from_ is not None:
         from headwise.traces.saved import open_trace
 
         trace = open_trace(from_)
     else:
-        from headwise.models.load import load
+        from headwise.models.load import load, own_task
 
-        trace = load(model, task=task, device=device).trace(options.read_text(str(text)), pair, truncate=truncate)
-    path = trace.save_html(out, **({} if quantities is None else {"quantities": names_of(quantities)}))
+        print(f"loading {model}, then tracing the text …", file=sys.stderr, flush=True)
+        trace = load(model, task=own_task(model) if task is None else task, device=device).trace(
+            options.read_text(str(text)), pair, truncate=truncate
+        )
+    chosen = choices_of(quantities, with_, everything=everything)
+    path = trace.save_html(out, matters=matters or everything, **chosen)
     print(f"wrote {path} ({path.stat().st_size / 2**20:.1f} MB); open it in any browser, it needs no network")
     if open_:
         webbrowser.open(path.resolve().as_uri())
+
+
+def choices_of(quantities: str | None, with_: str | None, *, everything: bool) -> dict[str, list[str]]:
+    """What is asked of the page: named quantities alone, everything, or what is quick and some besides."""
+    if quantities is not None:
+        return {"quantities": names_of(quantities)}
+    return {} if everything else {"besides": names_of(with_) if with_ else []}
 
 
 def names_of(quantities: str) -> list[str]:

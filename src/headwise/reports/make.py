@@ -3,6 +3,9 @@
 OUT/agenda.json     what is run, on how much; read again when the run is resumed
 OUT/results/STUDY/  the results, as `hw.run` writes them
 OUT/report.html     the page
+OUT/verdict.html, verdict.md, verdict.json, card.md    its first page to print, for programs, for a model card
+
+`verdict` runs what a decision needs and writes the last four alone.
 """
 
 from __future__ import annotations
@@ -15,13 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from headwise.engine.run import run
-from headwise.errors import InputError
-from headwise.models.load import load
+from headwise.errors import InputError, ModelError
+from headwise.models.load import load, own_task
 from headwise.models.model import Model
+from headwise.reports.onepage import card, html, markdown
 from headwise.reports.page import Example, page
 from headwise.reports.plan import Agenda, agenda
+from headwise.reports.verdict import Judgement, judged, plain
 from headwise.results.files import write_files
 from headwise.results.records import EVERY, DamagedError, read_record
+from headwise.studies import STUDIES
+from headwise.studies.needs import Means
 from headwise.text.corpus import CorpusSpec, open_corpus
 from headwise.viewer.view import page_of
 
@@ -78,9 +85,68 @@ def report(
         max_tokens=max_tokens, **engine,
     )  # fmt: skip
     say("drawing the page")
-    html = page(results, todo, _examples(loaded, spec), command=command)
-    write_files(out, {PAGE: html.encode("utf-8")})
+    drawn = page(results, todo, _examples(loaded, spec), command=command)
+    write_files(out, {PAGE: drawn.encode("utf-8"), **written(judged(results))})
     return out / PAGE
+
+
+def verdict(
+    model: str | Model = "demo",
+    *,
+    corpus: str | Path | CorpusSpec = "sample",
+    out: str | Path,
+    studies: Sequence[str],
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    task: str | None = None,
+    device: str = "cpu",
+    kind: str | None = None,
+    columns: Sequence[str | int] | None = None,
+    segments: int | None = None,
+    label: str | int | None = None,
+    first: int | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    **engine: Any,
+) -> Judgement:
+    """Run the studies that apply, of those named, and write verdict.html, .md, .json and card.md into `out`."""
+    out = Path(out)
+    if label is not None and task is None and isinstance(model, str):
+        task = own_task(model)  # what is asked of labels is asked of the head that was saved
+    loaded = load(model, task=task, device=device) if isinstance(model, str) else model
+    if isinstance(corpus, CorpusSpec):
+        spec = corpus
+    else:
+        spec = open_corpus(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
+    chosen = {}
+    for name in studies:
+        given = {**STUDIES[name].for_report(Means(None)), **(settings or {}).get(name, {})}
+        if (why := _lacks(name, given, loaded, spec)) is None:
+            chosen[name] = given
+        else:
+            say(f"{name} is left out: {why}")
+    if not chosen:
+        raise InputError(f"A verdict needs at least one study that applies, but none of {', '.join(studies)} does.")
+    say(f"running {', '.join(chosen)} on {spec.name}")
+    found = judged(run(list(chosen), loaded, corpus=spec, out=out / RESULTS, settings=chosen, **engine))
+    write_files(out, written(found))
+    return found
+
+
+def written(found: Judgement) -> dict[str, bytes]:
+    """The files of a verdict."""
+    data = json.dumps(plain(found.to_json()), ensure_ascii=False, indent=1, allow_nan=False)
+    texts = {"verdict.html": html(found), "verdict.md": markdown(found), "verdict.json": data, "card.md": card(found)}
+    return {name: content.encode("utf-8") for name, content in texts.items()}
+
+
+def _lacks(name: str, given: Mapping[str, Any], model: Model, corpus: CorpusSpec) -> str | None:
+    """Why a study does not apply; None where it does."""
+    if (lack := STUDIES[name].needs.lacks_corpus(name, corpus)) is not None:
+        return lack
+    try:
+        STUDIES[name].from_settings(given).check(model)
+    except (InputError, ModelError) as error:
+        return str(error)
+    return None
 
 
 def _agenda(out: Path, asked: Mapping[str, Any], decide: Callable[[], Agenda]) -> Agenda:

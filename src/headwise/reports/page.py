@@ -19,7 +19,9 @@ import polars as pl
 from headwise.papers import PAPERS, Claim, Evidence, Item, Job, Judged, Paper, judge
 from headwise.papers.claim import counts_of
 from headwise.reports.answers import Card, Results, cards, summary
+from headwise.reports.onepage import block, made_of
 from headwise.reports.plan import Agenda
+from headwise.reports.verdict import QUESTION, Judgement, judged, real_name
 from headwise.results import Result
 from headwise.results.shown import number
 from headwise.studies import STUDIES
@@ -51,7 +53,7 @@ def page(results: Results, agenda: Agenda, examples: Sequence[Example] = (), *, 
     """The whole report."""
     script, style, charts = static("report.js"), static("report.css"), chart_library()
     facts = summary(results)
-    title = f"{facts['model']} on {facts['corpus']} · headwise report"
+    title = f"{real_name(facts['model'])} on {facts['corpus']} · headwise report"
     return "".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
@@ -61,6 +63,7 @@ def page(results: Results, agenda: Agenda, examples: Sequence[Example] = (), *, 
             f"<title>{text(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n",
             *_head(facts, results, bool(examples)),
             "<main>\n",
+            *_verdict(judged(results)),
             *_answers(cards(results, agenda.left_out), results),
             *_claims(checked(results)),
             *(part for name, result in results.items() for part in _study(name, result)),
@@ -108,17 +111,30 @@ def _as_claimed(result: Result, settings: Mapping[str, Any]) -> bool:
 
 def _head(facts: Mapping[str, Any], results: Results, examples: bool) -> Iterable[str]:
     yield "<header>\n<p class='brand'>headwise report</p>\n"
-    yield f"<h1>What is <b>{text(facts['model'])}</b> attending to, and may I believe it?</h1>\n<p class='facts'>"
+    name = text(real_name(facts["model"]))
+    yield f"<h1>What is <b>{name}</b> attending to, and may I believe it?</h1>\n<p class='facts'>"
     yield (
         f"{text(facts['type'])}, layers × heads: {text(facts['stacks'])} · corpus {text(facts['corpus'])}: "
         f"{facts['documents']:,} texts, {facts['tokens']:,} tokens · the captured numbers are the model's own to "
         f"{number(facts['proof'], '.1e')}{_watched(facts['watched'])}</p>\n"
     )
-    links = [("answers", "Answers"), ("claims", "Claims"), *((name, STUDIES[name].heading()) for name in results)]
+    links = [
+        ("verdict", "Verdict"),
+        ("answers", "Answers"),
+        ("claims", "Claims"),
+        *((name, STUDIES[name].heading()) for name in results),
+    ]
     links += [("examples", "Examples")] if examples else []
     yield "<nav aria-label='Sections'>"
     yield "".join(f'<a href="#{name}">{text(label)}</a>' for name, label in [*links, ("method", "Method")])
     yield '<button type="button" id="print">Print</button></nav>\n</header>\n'
+
+
+def _verdict(found: Judgement) -> Iterable[str]:
+    """The first page: the same as `headwise verdict` writes."""
+    yield f'<section id="verdict">\n<h2>{text(QUESTION)}</h2>\n<article>\n'
+    yield from block(found)
+    yield f'<p class="caption">{text(made_of(found))}</p>\n</article>\n</section>\n'
 
 
 def _answers(found: Sequence[Card], results: Results) -> Iterable[str]:

@@ -16,7 +16,8 @@ from jaxtyping import Float
 from headwise.errors import InputError
 from headwise.quantities import ATTENTION
 from headwise.viewer.of_trace import MARKS, array, pretty
-from headwise.viewer.payload import Maps, Page, Side, Stack, numbers, opening, opening_note
+from headwise.viewer.payload import Maps, Page, Side, Stack, numbers
+from headwise.viewer.telling import opening, opening_note
 
 SPECIAL = {
     *("[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]", "[BOS]", "[EOS]", "<s>", "</s>", "<pad>", "<unk>", "<mask>"),

@@ -12,7 +12,13 @@ import numpy as np
 from jaxtyping import Float
 
 from headwise.errors import HeadwiseError, UnknownNameError
+from headwise.interventions.answered import answered
+from headwise.interventions.matters import matters_of
+from headwise.interventions.outcomes import DISTANCES, kind_of
+from headwise.lamps import Head, lamps
 from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, WEIGHT, Quantity, Size, every
+from headwise.traces import Trace
+from headwise.traces.lamps import trace_lamps
 from headwise.viewer.payload import (
     Facts,
     Maps,
@@ -20,10 +26,8 @@ from headwise.viewer.payload import (
     Side,
     Stack,
     numbers,
-    opening,
-    opening_head,
-    opening_note,
 )
+from headwise.viewer.telling import opening, opening_head, opening_note, opening_stack, telling
 
 ALTERNATIVE = Quantity(
     "alternative",
@@ -37,6 +41,9 @@ ALTERNATIVE = Quantity(
     paper="https://arxiv.org/abs/1908.04211",
 )  # found by search for some heads, so that no registry holds it
 MARKS = re.compile("[Ġ▁]|</w>")  # of byte-level BPE, SentencePiece and the first GPT
+LEFT_OUT = (
+    "Left out, to be quick; ask for it: `headwise view --with {0}`, `--everything`, hw.view(trace, besides=['{0}'])."
+)
 WORK = 10**11  # multiplications that a quantity may cost unasked: a few seconds
 WITHOUT_LIMIT = 128  # tokens up to which other weights are looked for unasked: each row is a linear programme
 
@@ -64,15 +71,27 @@ def page_of_trace(
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
     alternatives: int | None = None,
+    matters: bool = False,
+    besides: Sequence[str] | None = None,
 ) -> Page:
     """Everything that `trace` can show; `quantities`, `layers` and `heads` keep only the named ones.
 
+    With `besides` (which may be empty) the page has the quantities that are quick and these, other weights of the head
+    that it opens with, and says how to ask for the rest.
+
     `alternatives` is the number of heads for which other weights with the same output are computed, the
-    one that the page opens with and at most one more a layer; None spends a few seconds on it.
+    one that the page opens with and at most one more a layer; None spends a few seconds on it. `matters` asks, by one
+    backward pass, what the model loses without each head, for the third lamp.
     """
     missing: list[tuple[str, str]] = []
-    stacks = tuple(_stack(trace, name, quantities, layers, heads, alternatives, missing) for name in trace.stacks)
-    start = opening(stacks[0])
+    if besides is not None and quantities is None:
+        quantities, alternatives = (*quick_names(), *besides), 1 if alternatives is None else alternatives
+        missing += [(each.name, LEFT_OUT.format(each.name)) for each in shown() if each.name not in quantities]
+    stacks = tuple(
+        _stack(trace, name, quantities, layers, heads, alternatives, missing, matters) for name in trace.stacks
+    )
+    stacks = tuple(replace(stack, telling=telling(stack)) for stack in stacks)
+    start = opening(opening_stack(stacks))
     return Page(
         title=_title(trace),
         model=trace.model_name,
@@ -80,7 +99,20 @@ def page_of_trace(
         missing=tuple(dict.fromkeys(missing)),
         notes=(*opening_note(start), *_proof(trace)),
         start=start,
+        answer=answer_of(trace),
     )
+
+
+def answer_of(trace: TraceLike) -> str:
+    """What the model says to the text; empty where it says nothing, or where it is not at hand."""
+    real = trace if isinstance(trace, Trace) else getattr(trace, "trace", None)
+    if not isinstance(real, Trace) or real.model is None or real.change:
+        return ""
+    try:
+        found = answered(real.model, real.text, real.target)
+    except HeadwiseError:
+        return ""
+    return "" if found is None else found.says
 
 
 def _proof(trace: Any) -> Iterator[str]:
@@ -140,12 +172,13 @@ def _stack(
     heads: Sequence[int] | None,
     alternatives: int | None,
     missing: list[tuple[str, str]],
+    matters: bool,
 ) -> Stack:
     quantities = tuple(_quantities(trace, name, wanted, layers, heads, missing))
     stack = Stack(name, side_of(trace.queries(name)), side_of(trace.keys(name)), quantities)
     if not quantities or quantities[0].kind != "attention":
         return stack
-    stack = replace(stack, facts=_facts(trace, name, quantities[0], missing))
+    stack = replace(stack, facts=_facts(trace, name, quantities[0], missing, matters))
     return _with_alternatives(trace, stack, alternatives, missing) if _asked(ALTERNATIVE.name, wanted) else stack
 
 
@@ -201,6 +234,11 @@ def shown() -> list[Quantity]:
     return in_order([*every(), ALTERNATIVE])
 
 
+def quick_names() -> tuple[str, ...]:
+    """What a page has at once: cheap quantities, and other weights of one head."""
+    return (*(quantity.name for quantity in shown() if quantity.quick), ALTERNATIVE.name)
+
+
 def in_order(quantities: Iterable[Quantity]) -> list[Quantity]:
     return sorted(quantities, key=lambda quantity: quantity.place)
 
@@ -213,7 +251,7 @@ def _work(trace: TraceLike, quantity: Quantity, stack: str) -> float:
     return float(quantity.work(Size(len(trace.queries(stack)), len(layers), layers[0].out.shape[-1])))
 
 
-def _facts(trace: TraceLike, stack: str, like: Maps, missing: list[tuple[str, str]]) -> Facts | None:
+def _facts(trace: TraceLike, stack: str, like: Maps, missing: list[tuple[str, str]], matters: bool) -> Facts | None:
     """The facts of the layers and heads that `like` shows."""
     try:
         found = trace.nullspace(stack=stack)
@@ -221,6 +259,7 @@ def _facts(trace: TraceLike, stack: str, like: Maps, missing: list[tuple[str, st
         missing.append(("what the weights of a head pin down", str(error)))
         return None
     chosen = np.ix_(like.layers, like.heads)
+    lit = lamps_of(trace, stack, found, matters)
     unknown = np.full((len(like.layers), len(like.heads)), np.nan, np.float32)
     return Facts(
         n=int(found.n),
@@ -233,7 +272,33 @@ def _facts(trace: TraceLike, stack: str, like: Maps, missing: list[tuple[str, st
         identifiable=array(found.identifiable)[chosen],
         other_js=unknown,
         other_change=unknown,
+        lamps=lit[chosen],
     )
+
+
+def lamps_of(trace: TraceLike, stack: str, found: Any, matters: bool) -> np.ndarray:
+    """[layer head] of `Lamps`; of what only looks like a trace, what its null space tells."""
+    real = trace if isinstance(trace, Trace) else getattr(trace, "trace", None)  # a server watches the one it shows
+    if isinstance(real, Trace):
+        rows = trace_lamps(real, stack=stack, **(_moved(real, stack) if matters else {}))
+    else:
+        pairs = zip(array(found.null_share).tolist(), array(found.identifiable).tolist(), strict=True)
+        rows = [[lamps(Head(null_share=share, unique_rows=float(only))) for share, only in zip(*row, strict=True)]
+                for row in pairs]  # fmt: skip
+    lit = np.empty((len(rows), len(rows[0])), object)
+    for at, row in enumerate(rows):
+        for head, one in enumerate(row):
+            lit[at, head] = one
+    return lit
+
+
+def _moved(trace: Trace, stack: str) -> dict[str, Any]:
+    """What the model loses without each head, to first order; nothing where that cannot be asked."""
+    try:
+        found = matters_of(trace.model, trace.text, trace.target, stack=stack)
+        return {"matters": found, "unit": "(1 − cos)" if kind_of(trace.model) in DISTANCES else "nats"}
+    except HeadwiseError:
+        return {}
 
 
 def _with_alternatives(trace: TraceLike, stack: Stack, count: int | None, missing: list[tuple[str, str]]) -> Stack:

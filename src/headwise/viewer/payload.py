@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from headwise.errors import InputError
+from headwise.lamps import Lamps
 from headwise.quantities import Kind, Quantity
 from headwise.viewer.codes import FINEST, decades, encode, pack, peaks
 
@@ -84,6 +85,17 @@ class Facts:
     identifiable: Bool[np.ndarray, "layer head"]
     other_js: Float[np.ndarray, "layer head"]
     other_change: Float[np.ndarray, "layer head"]
+    lamps: np.ndarray  # layer head, of headwise.lamps.Lamps
+
+
+@dataclass(frozen=True)
+class Telling:
+    """A head that is worth a look: what it does, where it is (the model's own numbers), and how much of it it does."""
+
+    what: str
+    layer: int
+    head: int
+    score: float
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,7 @@ class Stack:
     keys: Side
     quantities: tuple[Maps, ...]
     facts: Facts | None = None
+    telling: tuple[Telling, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,6 +120,7 @@ class Page:
     missing: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     start: Mapping[str, str | int] | None = None
+    answer: str = ""  # what the model itself says to the text
 
 
 @dataclass(frozen=True)
@@ -232,6 +246,7 @@ def header_of(page: Page, below: int) -> dict[str, Any]:
         "format": FORMAT,
         "title": page.title,
         "model": page.model,
+        "answer": page.answer,
         "exact": below == FINEST,
         "missing": [list(pair) for pair in page.missing],
         "notes": list(page.notes),
@@ -247,6 +262,7 @@ def stack_header(stack: Stack, below: int) -> dict[str, Any]:
         "keys": None if stack.keys == stack.queries else asdict(stack.keys),
         "quantities": [quantity_header(quantity, below) for quantity in stack.quantities],
         "facts": None if stack.facts is None else facts_header(stack.facts),
+        "telling": [[one.what, one.layer, one.head, rounded(one.score)] for one in stack.telling],
     }
 
 
@@ -274,8 +290,15 @@ def undefined(values: Float[np.ndarray, "layer head query key"]) -> int:
 
 
 def facts_header(facts: Facts) -> dict[str, Any]:
-    arrays = {name: value for name, value in vars(facts).items() if isinstance(value, np.ndarray)}
-    return {"n": facts.n, "d_head": facts.d_head, **{name: rounded(value) for name, value in arrays.items()}}
+    arrays = {name: of for name, of in vars(facts).items() if isinstance(of, np.ndarray) and name != "lamps"}
+    lit = [[lit_header(head) for head in row] for row in facts.lamps]
+    return {"n": facts.n, "d_head": facts.d_head, "lamps": lit, **{name: rounded(of) for name, of in arrays.items()}}
+
+
+def lit_header(found: Lamps) -> dict[str, Any]:
+    """Whether the map may be shown, whether it is of a sink, and of every lamp its colour, level and sentence."""
+    three = [[lamp.colour, rounded(lamp.level), lamp.says] for lamp in found]
+    return {"show": found.showing, "sink": found.sink, "lamps": three}
 
 
 def rounded(values: Any) -> Any:
@@ -287,38 +310,6 @@ def rounded(values: Any) -> Any:
     if not isinstance(values, float):
         return values
     return float(f"{values:.6g}") if math.isfinite(values) else None
-
-
-def opening(stack: Stack) -> dict[str, str | int]:
-    """The state that a page opens with: one head, alone."""
-    place = opening_head(stack)
-    if place is None:
-        return {}
-    layer, head = stack.quantities[0].layers[place[0]], stack.quantities[0].heads[place[1]]
-    return {"layer": layer, "head": head, "heads": str(head)}
-
-
-def opening_note(start: Mapping[str, str | int]) -> tuple[str, ...]:
-    """Says that the first head shown was picked for its look, so that nobody takes it for a typical one."""
-    if "head" not in start:
-        return ()
-    chosen = f"The page opens at L{start['layer']}.H{start['head']}: of all heads here it looks most sharply at words"
-    return (f"{chosen} further away than the next one. It was chosen for that and is not a typical head.",)
-
-
-def opening_head(stack: Stack) -> tuple[int, int] | None:
-    """The place of the head that looks most sharply at words further away than the next one.
-
-    Its score is the mean over rows of the largest weight on such a word; special tokens do not count.
-    """
-    if not stack.quantities or stack.quantities[0].kind != "attention" or not stack.quantities[0].values.size:
-        return None
-    rows, columns = ~np.array(stack.queries.special, bool), ~np.array(stack.keys.special, bool)
-    far = np.abs(np.subtract.outer(np.arange(len(rows)), np.arange(len(columns)))) > 1
-    counted = (far | (stack.queries != stack.keys)) & rows[:, None] & columns
-    sharpness = np.where(counted, np.nan_to_num(stack.quantities[0].values), 0.0).max(-1).mean(-1)
-    layer, head = np.unravel_index(int(sharpness.argmax()), sharpness.shape)
-    return int(layer), int(head)
 
 
 def numbers(count: int, chosen: Sequence[int] | None, *, axis: str) -> tuple[int, ...]:

@@ -64,7 +64,7 @@ def view(
 ) -> View:
     """The viewer on a trace, or on attention tensors with the arguments of bertviz's `head_view` and `model_view`.
 
-    On a trace: `quantities`, `layers`, `heads` and `alternatives` say what the page holds.
+    On a trace: `quantities`, `besides`, `layers`, `heads`, `alternatives` and `matters` say what the page holds.
 
     `attention` has one tensor (batch, heads, query, key) a layer. Also taken: `encoder_attention`, `decoder_attention`,
     `cross_attention`, `encoder_tokens`, `decoder_tokens`, `prettify_tokens`, `layer`, `heads`, `include_layers`,
@@ -93,14 +93,14 @@ def save_page(trace: TraceLike, path: str | Path, *, budget: int = BUDGET, **cho
 
 @WAYS.add("show", "The viewer, in a notebook in place, elsewhere in the browser.")
 def show(trace: TraceLike, **choices: Any) -> View | Path:
-    """Show a trace: in a notebook in place, elsewhere in the browser."""
-    return view_of(trace, **choices).show()
+    """Show a trace: in a notebook in place, elsewhere in the browser; what is quick, unless `quantities` are named."""
+    return view_of(trace, **{"besides": (), **choices}).show()
 
 
 @WAYS.add("frame", "The viewer as a notebook's cell.")
 def frame(trace: TraceLike, **choices: Any) -> str:
-    """The page of a trace as a notebook shows it."""
-    return frame_of(page_of_trace(trace, **choices))
+    """The page of a trace as a notebook shows it: what is quick; `hw.view(trace)` has everything."""
+    return frame_of(page_of_trace(trace, **{"besides": (), **choices}))
 
 
 def in_notebook() -> bool:

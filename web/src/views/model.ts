@@ -9,6 +9,7 @@ import { gridOf } from "../select";
 
 const PIXELS = 128; // a thumbnail's resolution
 const GAP = 6;
+const SHOW = { yes: "the map may be shown", "with care": "with care", no: "not to be shown as an explanation" };
 
 export const modelView: View = async (root, context) => {
   const { stack, stackAt, quantity, quantityAt, rows, cols } = frameOf(context);
@@ -16,8 +17,8 @@ export const modelView: View = async (root, context) => {
   const single = quantity.heads.length === 1;
   const across = single ? Math.min(quantity.layers.length, 6) : quantity.heads.length;
   const size = Math.max(34, Math.min(single ? 170 : 118, Math.floor((widthOf(root) - 44) / across) - GAP));
-  const kinds = new Set(quantity.kind === "attention" ? stack.facts?.identifiable.flat() : []);
-  const dotted = kinds.size === 2; // where all heads are alike the badge says it once
+  const facts = quantity.kind === "attention" ? stack.facts : null;
+  const dotted = new Set(facts?.lamps.flat().map((head) => head.show)).size > 1; // where all heads are alike the line says it once
   const shared = scaleOf(context, [quantity], []);
   const board = el("div", { class: single ? "board merged" : "board", role: "group", "aria-label": "Maps of every layer and head" });
   board.style.setProperty("--across", String(across));
@@ -34,12 +35,12 @@ export const modelView: View = async (root, context) => {
       const scale: Scale = state.scale === "all" ? shared : scaleOf(context, [quantity], [grid]);
       const canvas = pixelsOf(grid, scale, palette, PIXELS);
       thumbs.push({ canvas, layerAt, headAt });
-      const unique = stack.facts?.identifiable[layerAt]?.[headAt] ?? true;
+      const told = facts?.lamps[layerAt]?.[headAt];
       const here = layer === state.layer && (single || head === state.head);
       const name = headName(layer, head, quantity);
-      const says = `${name}${quantity.kind === "attention" && !unique ? ", weights not unique" : ""}`;
+      const says = told ? `${name}, ${told.sink ? "a sink, " : ""}${SHOW[told.show]}` : name;
       const open = () => context.set({ view: "matrix", layer, ...(single ? {} : { head }) });
-      const button = el("button", { class: here ? "thumb here" : "thumb", "aria-label": `Open ${says}`, "data-head": name, click: open }, canvas, single && el("span", {}, name), dotted && !unique && el("i", { class: "dot" }));
+      const button = el("button", { class: here ? "thumb here" : "thumb", "aria-label": `Open ${says}`, "data-head": name, click: open }, canvas, single && el("span", {}, name), dotted && told && el("i", { class: "dot", "data-show": told.show }));
       button.addEventListener("mousemove", (event) => context.tip.show(event, says, "Click to open"));
       button.addEventListener("mouseleave", () => context.tip.hide());
       board.append(button);
@@ -51,7 +52,7 @@ export const modelView: View = async (root, context) => {
   return {
     svg: () => boardSvg(thumbs, quantity.layers, quantity.heads, size, single ? across : 0, palette.ink, palette.panel),
     scale: state.scale === "all" ? shared : { ...shared, top: NaN },
-    says: `${measure} ${dotted ? "A dot marks heads whose weights are not unique." : ""}`,
+    says: `${measure} ${dotted ? "Dots: green, the map may be shown as what the head did; amber, with care; red, not." : ""}`,
   };
 };
 

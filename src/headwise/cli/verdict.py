@@ -1,0 +1,73 @@
+"""`headwise verdict`: one page for whoever must decide."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwise.cli import options, run
+from headwise.cli.fail_if import FailIf, end, failures, parsed
+
+HELP = """May a heatmap of this model's attention be shown as an explanation? Yes, with care, or no, on one page.
+
+The deciding numbers with interval and n, what may be written and what not, the model's name and hash. With labels
+(--label) what attention names is tested against the model's answer too. --fail-if is for pipelines.
+
+  headwise verdict demo --corpus texts.jsonl --out out/verdict
+  headwise verdict ./my-model --task classification --corpus dev.tsv --label label --out out/verdict
+  headwise verdict demo --fail-if "verdict<with care" --fail-if "sink_share>0.5" --out out/verdict
+"""
+Name = Annotated[str, typer.Argument(help="Hub id, folder, demo, demo-llm, demo-base, demo-nmt or tiny:NAME.")]
+Out = Annotated[Path, typer.Option(help="Folder for verdict.html, .md, .json, the card and the results.")]
+Studies = Annotated[str, typer.Option(help="What is run, where it applies; ablation, mixing, adversary cost more.")]
+Card = Annotated[bool, typer.Option("--card", help="Print the section for a model card, and nothing else.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the verdict as JSON, and nothing else.")]
+USUAL = "lamps,nullspace,norms,faithfulness"
+
+
+def verdict(
+    name: Name = "demo",
+    corpus: run.Corpus = "sample",
+    out: Out = Path("verdict"),
+    studies: Studies = USUAL,
+    fail_if: FailIf = None,
+    card: Card = False,
+    json_: Json = False,
+    task: options.Task = None,
+    device: options.Device = "cpu",
+    kind: run.Kind = None,
+    columns: run.Columns = None,
+    segments: run.Segments = None,
+    label: run.Label = None,
+    first: run.First = None,
+    set_: run.Set = None,
+    truncate: run.Truncate = False,
+    max_tokens: run.MaxTokens = None,
+    seed: run.Seed = 0,
+) -> None:
+    from headwise.cli.settings import settings_of
+    from headwise.reports.make import verdict as make
+    from headwise.reports.onepage import card as card_of
+    from headwise.reports.verdict import NAMES, plain
+    from headwise.studies.answers import VERDICTS
+
+    conditions = parsed(fail_if or [], NAMES)
+    names = [one.strip() for one in studies.split(",")]
+    found = make(
+        name, corpus=corpus, out=out, studies=names, task=task, device=device, kind=kind,
+        columns=run.columns_of(columns), segments=segments, label=None if label is None else run.column_of(label),
+        first=first, settings=settings_of(",".join(names), None, set_ or []), truncate=truncate, max_tokens=max_tokens,
+        seed=seed, say=lambda line: print(line, file=sys.stderr, flush=True),
+    )  # fmt: skip
+    if json_:
+        print(json.dumps(plain(found.to_json()), ensure_ascii=False, indent=1))
+    elif card:
+        print(card_of(found))
+    else:
+        print(found.short)
+        print(f"wrote {out}/verdict.html, verdict.md, verdict.json and card.md")
+    end(failures(conditions, found.found(), scales={"verdict": VERDICTS}))

@@ -1,0 +1,101 @@
+"""What the model itself answers to a text, in words: it stands on top of every page that shows its attention.
+
+    label          the classes with their probabilities                       sequence classifiers
+    next-token     the likeliest tokens after the text                        language models
+    masked-token   the likeliest tokens for the mask, where the text has one  masked language models
+    translation    the target, and its probability a token                    encoder–decoders with a head
+    sentence       the nearest of some sentences, by the cosine of vectors    encoders without a head
+
+A model without a head that is no encoder has no answer: None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headwise.interventions.outcomes import kind_of
+from headwise.models.capture import at_least_float, quiet
+from headwise.models.model import Model
+from headwise.text.corpus import open_corpus
+from headwise.types import Encoding
+
+MOST = 5
+LED = {"label": "The model says", "next-token": "Next comes", "masked-token": "For the mask it says",
+       "translation": "It translates this as", "sentence": "Nearest of the sample sentences"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Answered:
+    """`choices` are what was answered with how sure: a probability, or for sentences a cosine."""
+
+    kind: str
+    choices: tuple[tuple[str, float], ...]
+
+    @property
+    def says(self) -> str:
+        """In one line: "The model says positive (97 %), negative (3 %)"."""
+        unit = "cos {:.2f}" if self.kind == "sentence" else "{:.0%}"
+        told = ", ".join(f"{name} ({unit.format(value).replace('%', ' %')})" for name, value in self.choices)
+        return f"{LED[self.kind]}: {told}"
+
+
+def answered(model: Model, text: Encoding, target: Encoding | None = None) -> Answered | None:
+    """The model's answer to a text that is encoded already; None where it has none."""
+    kind = kind_of(model)
+    if kind == "tokens" or (kind == "translation" and target is None):
+        return None
+    with torch.no_grad(), quiet():
+        if kind == "sentence":
+            return _nearest(model, text)
+        output = model.hf(**model.batch([text], [] if target is None else [target]).inputs)
+    rows = at_least_float(output.logits)[0].log_softmax(-1)
+    if kind == "label":
+        names = model.hf.config.id2label or {}
+        return Answered(kind, _best(rows, [str(names.get(at, at)) for at in range(rows.shape[-1])]))
+    if kind == "translation":
+        assert target is not None
+        said = rows[:-1].gather(1, torch.tensor(target.ids[1:], device=rows.device)[:, None])
+        words = "".join(model.tokenizer.decode(list(target.ids), skip_special_tokens=True))
+        return Answered(kind, ((f"“{words.strip()}”", math.exp(float(said.mean()))),))
+    at = len(text) - 1
+    if kind == "masked-token":
+        masks = [place for place, token in enumerate(text.ids) if token == model.tokenizer.mask_token_id]
+        if not masks:
+            return None
+        at = masks[0]
+    return Answered(kind, _best(rows[at], None, model))
+
+
+def _best(
+    row: Float[Tensor, " choice"], names: Sequence[str] | None, model: Model | None = None
+) -> tuple[tuple[str, float], ...]:
+    """The likeliest, the first of them first; tokens between quotes, so that spaces are seen."""
+    best = row.exp().topk(min(MOST, len(row)))
+    tokens = [names[i] if names else f"“{model.tokenizer.decode([i])}”" for i in best.indices.tolist()]  # type: ignore[union-attr]
+    return tuple(zip(tokens, best.values.tolist(), strict=True))
+
+
+def _nearest(model: Model, text: Encoding) -> Answered:
+    """Among the first sentences of the sample; the text itself does not count."""
+    first = [document.text.split(". ")[0].rstrip(".") + "." for document in open_corpus("sample").documents()]
+    others = [(sentence, model.encode(sentence, truncate=True)) for sentence in first]
+    others = [(sentence, coded) for sentence, coded in others if coded.ids != text.ids]
+    vectors = _vectors(model, [text, *(coded for _, coded in others)])
+    near = (vectors[1:] @ vectors[0]).clamp(-1, 1)
+    best = near.topk(min(2, len(near)))
+    found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return Answered("sentence", tuple((f"“{others[at][0]}”", cosine) for at, cosine in found))
+
+
+def _vectors(model: Model, texts: Sequence[Encoding]) -> Float[Tensor, "text d_model"]:
+    """The means of the last hidden tokens, of length 1."""
+    batch = model.batch(list(texts))
+    hidden = at_least_float(model.hf(**batch.inputs).last_hidden_state)
+    mask = batch.mask.to(hidden)[..., None]
+    return torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1), dim=-1)

@@ -1,0 +1,119 @@
+"""Figures for a paper: a given width and font, always light, with or without a title; caption and data beside it.
+
+The whole drawing is scaled so that its width is the one asked for: as SVG at 96 pixels an inch, as PDF and PNG by
+points. The caption has the title, what it says under it, the model and the corpus; the data is what was drawn, as CSV.
+
+>>> inches("3.3in"), round(inches("84mm"), 3), inches("72pt")
+(3.3, 3.307, 1.0)
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from headwise.errors import InputError
+from headwise.results.files import write_files
+
+UNITS = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72, "px": 1 / 96}
+FONTS = {"serif": "Times New Roman, Times, Nimbus Roman, DejaVu Serif, serif",
+         "sans": "Helvetica Neue, Helvetica, Arial, DejaVu Sans, sans-serif"}  # fmt: skip
+ENDINGS = (".svg", ".png", ".pdf")
+PPI = 300  # of a PNG
+LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(in|cm|mm|pt|px)")
+
+
+@dataclass(frozen=True)
+class Paper:
+    """How a figure is to look: `width` in inches, None as drawn; a font, None as drawn; with its title or without."""
+
+    width: float | None = None
+    font: str | None = None
+    title: bool = True
+
+
+def inches(text: str) -> float:
+    """A length as people write it: 3.3in, 84mm, 8.4cm, 240pt, 320px."""
+    match = LENGTH.fullmatch(text.strip())
+    if match is None or not 0.2 <= float(match[1]) * UNITS[match[2]] <= 60:
+        raise InputError(
+            f"A width must be a length from 0.2 to 60 inches, as 3.3in, 84mm or 240pt, but {text!r} was given."
+        )
+    return float(match[1]) * UNITS[match[2]]
+
+
+def styled(spec: Mapping[str, Any], paper: Paper) -> dict[str, Any]:
+    """The specification in the paper's font, on white, with or without its title."""
+    spec = copy.deepcopy(dict(spec))
+    config = spec.setdefault("config", {})
+    config["background"] = "white"
+    if paper.font:
+        config["font"] = FONTS.get(paper.font, paper.font)
+    if not paper.title:
+        spec.pop("title", None)
+    return spec
+
+
+def save_paper(spec: Mapping[str, Any], path: Path, paper: Paper, *, of: str = "") -> list[Path]:
+    """Write the figure, its caption (`of`: model and corpus) and its data; returns the paths."""
+    import vl_convert
+
+    if path.suffix not in ENDINGS:
+        raise InputError(
+            f"A figure of a paper is written as {', '.join(ENDINGS)}, but {path.name} ends otherwise; rename it."
+        )
+    drawn = styled(spec, paper)
+    svg = vl_convert.vegalite_to_svg(drawn)
+    per_inch = 96 if path.suffix == ".svg" else 72
+    scale = 1.0 if paper.width is None else paper.width * per_inch / _width(svg)
+    if path.suffix == ".svg":
+        content = _scaled(svg, scale).encode("utf-8")
+    elif path.suffix == ".pdf":
+        content = vl_convert.vegalite_to_pdf(drawn, scale=scale)
+    else:
+        content = vl_convert.vegalite_to_png(drawn, scale=scale, ppi=PPI)
+    beside = {f"{path.stem}.caption.txt": caption(spec, of).encode("utf-8"), f"{path.stem}.csv": data(spec)}
+    write_files(path.parent, {path.name: content, **beside})
+    return [path, *(path.parent / name for name in beside)]
+
+
+def caption(spec: Mapping[str, Any], of: str) -> str:
+    """The title, what stands under it, and what it is of, as sentences."""
+    title = spec.get("title") or {}
+    title = {"text": title} if isinstance(title, str) else title
+    under = title.get("subtitle") or []
+    lines = [str(title.get("text", "")), *([under] if isinstance(under, str) else under), of]
+    return " ".join(line if line.endswith((".", "!", "?")) else f"{line}." for line in lines if line) + "\n"
+
+
+def data(spec: Mapping[str, Any]) -> bytes:
+    """What was drawn, one table below the other where there are several."""
+    buffer = io.BytesIO()
+    for rows in (spec.get("datasets") or {}).values():
+        plain = [{key: json.dumps(v) if isinstance(v, (list, dict)) else v for key, v in row.items()} for row in rows]
+        pl.DataFrame(plain, infer_schema_length=None, strict=False).write_csv(buffer)
+        buffer.write(b"\n")
+    return buffer.getvalue().rstrip(b"\n") + b"\n"
+
+
+def _width(svg: str) -> float:
+    match = re.search(r'<svg[^>]*?\bwidth="([\d.]+)"', svg)
+    assert match is not None
+    return float(match[1])
+
+
+def _scaled(svg: str, scale: float) -> str:
+    """The SVG drawn larger or smaller: its view box stays."""
+
+    def grown(match: re.Match[str]) -> str:
+        return re.sub(r'\b(width|height)="([\d.]+)"', lambda m: f'{m[1]}="{float(m[2]) * scale:.4g}"', match[0])
+
+    return re.sub(r"<svg[^>]*>", grown, svg, count=1)

@@ -1,0 +1,126 @@
+"""The verdict on one page to print: HTML without a script, Markdown, and a section for a model card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+
+from headwise.reports.verdict import QUESTION, Judgement, Number
+from headwise.studies import tables as shares
+from headwise.viewer.build import ascii_text as text
+
+LEAD = {"yes": "Yes", "with care": "With care", "no": "No"}
+TESTED = {
+    "unique": "Are the weights unique?",
+    "carries": "Do they carry anything?",
+    "words": "Are hidden tokens still words?",
+    "matters": "Does what they name matter to the answer?",
+}
+KINDS = {"yes": "yes", "with care": "care", "no": "no"}  # classes of the style sheets
+
+
+def html(found: Judgement) -> str:
+    """The whole page."""
+    title = f"{found.facts['model']}: verdict · headwise"
+    return "".join(
+        [
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n",
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
+            f"<title>{text(title)}</title>\n<style>{style()}</style>\n</head>\n<body>\n",
+            f"<h1>{text(QUESTION)}</h1>\n<p class='muted'>{text(_subject(found))}</p>\n",
+            *block(found),
+            f"<h2>Made of</h2>\n<p class='muted'>{text(made_of(found))}</p>\n</body>\n</html>\n",
+        ]
+    )
+
+
+@cache
+def style() -> str:
+    return files("headwise.reports").joinpath("static", "verdict.css").read_text("utf-8").strip()
+
+
+def block(found: Judgement) -> Iterable[str]:
+    """The answer, its numbers, the tests, and what may be written; the report's first page has the same."""
+    yield f'<p class="answer {KINDS[found.verdict]}">{LEAD[found.verdict]}</p>\n'
+    yield f'<p class="short">{text(found.short)}</p>\n'
+    yield from _numbers(found.numbers)
+    yield '<h2>The tests</h2>\n<div class="sheet"><table>\n'
+    for study, tested, vote, because in found.votes:
+        yield f'<tr><td>{text(TESTED[tested])}</td><td class="n {KINDS[vote]}">{vote}</td>'
+        yield f'<td>{text(because)} <span class="muted">{text(study)}</span></td></tr>\n'
+    for one in found.not_tested:
+        yield f"<tr><td>{text(TESTED[one])}</td><td class='n muted'>not tested</td><td></td></tr>\n"
+    yield '</table></div>\n<div class="two">\n'
+    yield f"<div><h2>You may write</h2>{_list(found.may)}</div>\n"
+    yield f"<div><h2>You may not write</h2>{_list(found.may_not)}</div>\n</div>\n"
+
+
+def _numbers(numbers: Sequence[Number]) -> Iterable[str]:
+    if not numbers:
+        return
+    yield '<h2>The deciding numbers</h2>\n<div class="sheet"><table>\n'
+    yield "<thead><tr><th></th><th>95 % interval</th><th>n</th></tr></thead>\n"
+    for one in numbers:
+        yield f"<tr><td><b>{percent(one.value)}</b> {text(one.says)}</td><td class='n'>{interval(one)}</td>"
+        yield f"<td class='n'>{one.n:,} texts</td></tr>\n"
+    yield "</table></div>\n"
+
+
+def _list(lines: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{text(line)}</li>' for line in lines)}</ul>"
+
+
+def markdown(found: Judgement, *, level: int = 1) -> str:
+    """The same as Markdown."""
+    head, sub = "#" * level, "#" * (level + 1)
+    rows = [f"| {percent(n.value)} {n.says} | {interval(n)} | {n.n:,} texts |" for n in found.numbers]
+    tests = [f"| {TESTED[tested]} | {vote} | {because} | `{study}` |" for study, tested, vote, because in found.votes]
+    tests += [f"| {TESTED[one]} | not tested | | |" for one in found.not_tested]
+    lines = [
+        f"{head} {QUESTION}", "", f"**{LEAD[found.verdict]}.** {found.short}", "", _subject(found), "",
+        *(["| number | 95 % interval | n |", "|---|---|---|", *rows, ""] if rows else []),
+        "| test | vote | because | study |", "|---|---|---|---|", *tests, "",
+        f"{sub} You may write", "", *(f"- {line}" for line in found.may), "",
+        f"{sub} You may not write", "", *(f"- {line}" for line in found.may_not), "", made_of(found), "",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def card(found: Judgement) -> str:
+    """A section for the README of a model on the Hugging Face hub."""
+    title = "## May its attention be shown as an explanation?"
+    return markdown(found, level=2).replace(f"## {QUESTION}", title, 1)
+
+
+def percent(share: float) -> str:
+    """A share as people write it; zero without digits that it does not have."""
+    return "undefined" if share != share else "0\u00a0%" if share == 0 else shares.percent(share)
+
+
+def interval(number: Number) -> str:
+    if number.low is None or number.high is None:
+        return "–"
+    return f"{percent(number.low)} to {percent(number.high)}"
+
+
+def made_of(found: Judgement) -> str:
+    """Everything that another one needs to make the page again."""
+    facts = found.facts
+    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items() if version)
+    called = "" if facts["called"] == facts["model"] else f" (headwise calls it {facts['called']})"
+    revision = f", revision {facts['revision']}" if facts["revision"] else ""
+    return (
+        f"Model {facts['model']}{called}{revision}, weights {facts['weights']}; corpus {facts['corpus']}, fingerprint "
+        f"{facts['fingerprint']}; studies {', '.join(facts['studies'])}; captured numbers are the model's own to "
+        f"{facts['proof']:.0e}; {facts['time']}; {versions}."
+    )
+
+
+def _subject(found: Judgement) -> str:
+    facts = found.facts
+    return (
+        f"{facts['model']} ({facts['type']}, layers × heads: {facts['stacks']}) on {facts['corpus']}: "
+        f"{facts['documents']:,} texts, {facts['tokens']:,} tokens."
+    )

@@ -1,0 +1,179 @@
+"""The verdict as data: may a heatmap of this model be shown as an explanation? What decided, and what may be written.
+
+The answer is the worst vote of the studies that were run (reports/answers.py). Its numbers are those of the study
+`lamps`, with intervals and n, and each vote's own clause. The sentences are those of docs/explanation.md, chosen by
+what was tested and how it came out; what was not tested may not be written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+
+from headwise.models.packaged import PACKAGED
+from headwise.reports.answers import Results, answers_of, summary, verdict
+from headwise.studies.answers import BELIEVE, VERDICTS, Tested, Verdict, Vote
+from headwise.studies.lamps import ALL
+from headwise.studies.tables import first_stack
+
+SCHEMA = "headwise/verdict/1"
+QUESTION = "May a heatmap of this model's attention be shown as an explanation?"
+SHARES = {
+    "null_share": "of the squared weights change nothing",
+    "unique_rows": "of the rows have weights that no others can replace",
+    "carried": "of what is sent follows the weights",
+    "parked": "of the weight is parked on no word",
+}
+COUNTS = {"sink_share": "of the heads are sinks", "shown_share": "of the heads have maps that may be shown"}
+NAMES = ("verdict", *SHARES, *COUNTS, "texts", "heads")  # what --fail-if may ask
+
+Pair = tuple[str, str]  # what may be written, and what not
+SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
+    ("unique", "yes"): (
+        "“… and hardly any other weights give this head the same output.”",
+        "that the head's output matters to the model's answer.",
+    ),
+    ("unique", "with care"): (
+        "a weight with its effective weight, or its interval, beside it.",
+        "“the weight of token k is 0.4” as if it could be no other.",
+    ),
+    ("unique", "no"): (
+        "nothing of single weights; show effective attention in place of raw.",
+        "“the weight of token k is 0.4”: most of what the raw map shows changes nothing.",
+    ),
+    ("carries", "yes"): (
+        "“through this head, the tokens with large weights send most of what is sent.”",
+        "that these vectors do not cancel, or that the model uses them.",
+    ),
+    ("carries", "with care"): (
+        "“L4.H7 puts 61 % of its weight on token k”, of a head that is no sink, with the norms beside it.",
+        "“L4.H7 passes on token k”: what is sent goes elsewhere in part.",
+    ),
+    ("carries", "no"): (
+        "“L4.H7 looks at token k”: where it looks, and no more; show norms in place of raw weights.",
+        "“L4.H7 passes on token k”: what is sent does not go where the weights go.",
+    ),
+    ("words", "yes"): ("“attention to word k” of the layers that were measured.", "the same of other layers."),
+    ("words", "with care"): (
+        "“attention to position k”.",
+        "“attention to word k” beyond the first layer: hidden tokens are mixtures.",
+    ),
+    ("words", "no"): ("“attention to position k”.", "“attention to word k” beyond the first layer."),
+    ("matters", "yes"): (
+        "“removing the tokens that attention names moves the prediction more than random ones do.”",
+        "that attention is the explanation: other methods may name other tokens.",
+    ),
+    ("matters", "with care"): (
+        "“removing the tokens that attention names moves the prediction”, beside the method that does so more.",
+        "“the model decided because of token k” from attention alone.",
+    ),
+    ("matters", "no"): ("nothing of the model's answer.", "“the model decided because of token k”."),
+    ("matters", None): (
+        "nothing of the model's answer: that was not tested (faithfulness with --label, or ablation).",
+        "“the model decided because of token k”.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that the verdict rests on, with its interval and of how many texts; None where there is none."""
+
+    name: str
+    says: str
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """All that the one page says. `facts`: model, its weights' hash, corpus, versions, date."""
+
+    verdict: Verdict
+    short: str
+    decided_by: tuple[str, ...]
+    votes: tuple[tuple[str, Tested, Verdict, str], ...]  # study, what was tested, vote, because
+    numbers: tuple[Number, ...]
+    may: tuple[str, ...]
+    may_not: tuple[str, ...]
+    not_tested: tuple[str, ...]
+    facts: Mapping[str, Any]
+
+    def found(self) -> dict[str, Any]:
+        """What --fail-if may ask."""
+        first = {number.name: number.value for number in self.numbers}
+        return {"verdict": self.verdict, **{name: first.get(name) for name in NAMES[1:-2]},
+                "texts": self.facts["documents"], "heads": self.facts["heads"]}  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        return {"schema": SCHEMA, "question": QUESTION, **asdict(self)}
+
+
+def judged(results: Results) -> Judgement:
+    """The verdict of what was run."""
+    votes = [(name, answer.vote) for name, result in results.items() for answer in answers_of(name, result)
+             if answer.question == BELIEVE and answer.vote is not None]  # fmt: skip
+    worst: Verdict = min((vote.verdict for _, vote in votes), key=VERDICTS.index) if votes else "with care"
+    outcome = outcomes([vote for _, vote in votes])
+    pairs = [SENTENCES[tested, came] for tested, came in outcome.items() if came is not None or tested == "matters"]
+    return Judgement(
+        verdict=worst,
+        short=verdict(votes),
+        decided_by=tuple(name for name, vote in votes if vote.verdict == worst),
+        votes=tuple((name, vote.tested, vote.verdict, vote.because) for name, vote in votes),
+        numbers=numbers_of(results["lamps"].table) if "lamps" in results else (),
+        may=tuple(pair[0] for pair in pairs),
+        may_not=tuple(pair[1] for pair in pairs),
+        not_tested=tuple(tested for tested, came in outcome.items() if came is None),
+        facts=facts_of(results),
+    )
+
+
+def outcomes(votes: Sequence[Vote]) -> dict[Tested, Verdict | None]:
+    """By what was tested the worst vote; None where no study asked."""
+    tested: tuple[Tested, ...] = ("unique", "carries", "words", "matters")
+    by_test = {one: [vote.verdict for vote in votes if vote.tested == one] for one in tested}
+    return {one: min(found, key=VERDICTS.index) if found else None for one, found in by_test.items()}
+
+
+def numbers_of(table: pl.DataFrame) -> tuple[Number, ...]:
+    """Means over heads with their intervals, and the shares of heads that are sinks, and that may be shown."""
+    table = first_stack(table)
+    whole, heads = table.row(by_predicate=pl.col("name") == ALL, named=True), table.filter(pl.col("name") != ALL)
+    texts = int(whole["texts"])
+    means = [Number(name, says, whole[name], whole[f"{name}_low"], whole[f"{name}_high"], texts)
+             for name, says in SHARES.items()]  # fmt: skip
+    counts = {"sink_share": heads["sink"].mean(), "shown_share": (heads["show"] == "yes").mean()}
+    return (*means, *(Number(name, COUNTS[name], float(of), None, None, texts) for name, of in counts.items()))  # type: ignore[arg-type]
+
+
+def facts_of(results: Results) -> dict[str, Any]:
+    """The model by its real name and hash, the corpus, versions and date."""
+    manifest = next(iter(results.values())).manifest
+    model, heads = manifest["model"], sum(layers * count for layers, count, _ in manifest["stacks"].values())
+    return {
+        **summary(results), "model": real_name(model["name"]), "called": model["name"], "weights": model["weights"],
+        "revision": model["revision"], "heads": heads, "fingerprint": manifest["plan"]["corpus"]["fingerprint"],
+        "versions": manifest["versions"], "time": manifest["time"], "studies": list(results),
+    }  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """A value for JSON, which knows no NaN."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def real_name(name: str) -> str:
+    """The checkpoint behind a short name: demo is all-MiniLM-L6-v2."""
+    package = PACKAGED.get(name)
+    return name if package is None or package.hub is None else package.hub.rpartition("/")[2]

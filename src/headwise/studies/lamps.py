@@ -1,0 +1,186 @@
+r"""The three lamps of every head over a corpus (headwise.lamps), with intervals from resampled texts.
+
+    null_share    1 − Σ_q ‖a⊥_q‖² / Σ_q ‖a_q‖²             of a text: what of the squared weights changes nothing
+    unique_rows   the share of rows that no other distribution can replace
+    carried       mean over rows of Σ_k min(α_k, p_k)       p_k = ‖α_k f(x_k)‖ / Σ_j ‖α_j f(x_j)‖
+    parked, sent  mean over rows of Σ_{k ∈ P} α_k and of Σ_{k ∈ P} p_k
+
+P are special tokens, periods and commas, and the first token of a causal model. For carried, parked and sent only rows
+with a choice (three keys or more) count. Every number is taken text by text; its mean over texts lights the lamp, and
+resampled texts give its interval. Rows with a name are heads; the row `all` is the mean over heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+import torch
+from jaxtyping import Float, Float64
+from numpy import ndarray
+from torch import Tensor
+
+from headwise.allowed import SEED, setting
+from headwise.lamps import ASKED, CARRIED, NULL, QUESTIONS, SINK, Head, lamps, summed_up
+from headwise.measures import ATTENTION
+from headwise.measures.reductions import squared_norms
+from headwise.models.model import Model
+from headwise.plots.grid import head_grid
+from headwise.plots.theme import themed
+from headwise.stats import Pieces
+from headwise.studies import STUDIES
+from headwise.studies.answers import BELIEVE, NOISE, Answer, Verdict, Vote
+from headwise.studies.nullspace import identifiable
+from headwise.studies.state import Key
+from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack
+from headwise.studies.tables import counted, first_stack, percent
+from headwise.traces.lamps import CHOICE, OTHER
+from headwise.types import Layer
+
+SUMS = ("whole", "reached", "unique", "rows", "carried", "parked", "sent", "chosen")
+NUMBERS = ("null_share", "unique_rows", "carried", "parked", "sent")
+SHOWN = {"null_share": "changes nothing", "carried": "follows the weights", "parked": "parked on no word"}
+ALL = "all"
+VERDICTS: Mapping[str, Verdict] = {"green": "yes", "amber": "with care", "red": "no"}
+MOST = 0.95  # of the resampled means lie in the interval
+
+
+@STUDIES.add("lamps", "whether each head's map may be shown: unique? carries anything? with intervals", order=45)
+@dataclass(frozen=True)
+class Lit(Study):
+    """`resamples` of the texts give the intervals, from `seed`."""
+
+    title: ClassVar[str] = "May a head's map be shown?"
+    captions: ClassVar[Mapping[str, str]] = {"lamps": "the numbers that light the lamps of every head, head by head"}
+    resamples: int = setting(1000, least=100, most=10**6)
+    seed: int = setting(0, least=0, most=SEED)
+
+    def observe(self, layer: Layer, reading: Reading) -> Stats:
+        """Sums over these rows for every text and head; blocks of rows are kept apart until the end."""
+        parts = _sums(layer, reading)
+        pieces = {int(number): part[None] for number, part in zip(reading.documents, parts, strict=True)}
+        return {at(f"rows {layer.first_row}", layer): Pieces.of(pieces)}
+
+    def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> Stats:  # noqa: ARG002
+        """The blocks of a text added up."""
+        total: dict[str, dict[int, Tensor]] = {}
+        for key in state:
+            documents = total.setdefault(str(Key.read(key)._replace(name="lamps")), {})
+            for number, part in state.documents(key).items():
+                documents[number] = documents[number] + part if number in documents else part.clone()
+        return {key: Pieces.of(documents) for key, documents in total.items()}
+
+    def table(self, state: State, setting: Setting) -> pl.DataFrame:
+        """One row a head, and one of all: numbers, their intervals, how many texts, the lamps, whether to show it."""
+        rows = [row for stack in setting.stacks for row in self._rows(stack, values_of(state, stack))]
+        return pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"layer": pl.Int64, "head": pl.Int64})
+
+    def _rows(self, stack: str, layers: list[Float[ndarray, "document head number"]]) -> Iterator[dict[str, Any]]:
+        names = [(layer, head) for layer, values in enumerate(layers) for head in range(values.shape[1])]
+        values = np.concatenate(layers, axis=1)
+        with_all = np.concatenate([_mean(values, 1)[:, None], values], axis=1)
+        for place, numbers in zip([(None, None), *names], self._intervals(with_all), strict=True):
+            layer, head = place
+            name = ALL if layer is None else f"L{layer}.H{head}"
+            known = Head(**{number: numbers[number] for number in NUMBERS})
+            lit = lamps(known)
+            colours = {f"lamp_{question}": getattr(lit, question).colour for question in QUESTIONS}
+            where = {"stack": stack, "layer": layer, "head": head, "name": name, "texts": len(values)}
+            yield {**where, **numbers, **colours, "show": lit.showing, "sink": lit.sink}
+
+    def _intervals(self, values: Float[ndarray, "document head number"]) -> Iterator[dict[str, float]]:
+        """Of every head the mean of each number, and the interval of the mean."""
+        means = _mean(values, 0)
+        generator = np.random.default_rng(self.seed)
+        weights = generator.multinomial(len(values), np.full(len(values), 1 / len(values)), size=self.resamples)
+        there = ~np.isnan(values)
+        total, count = (np.einsum("rd,dhn->rhn", weights, of) for of in (np.nan_to_num(values), there.astype(float)))
+        drawn = np.where(count > 0, total / np.maximum(count, 1e-12), np.nan)
+        low, high = np.nanquantile(drawn, [(1 - MOST) / 2, (1 + MOST) / 2], axis=0)
+        for head in range(values.shape[1]):
+            yield {key: float(of[head, number]) for number, name in enumerate(NUMBERS)
+                   for key, of in ((name, means), (f"{name}_low", low), (f"{name}_high", high))}  # fmt: skip
+
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
+        table = first_stack(table)
+        whole, heads = table.row(by_predicate=pl.col("name") == ALL, named=True), table.filter(pl.col("name") != ALL)
+        texts = counted(setting.tokens["documents"], "text")
+        yield Answer(BELIEVE, f"{summed_up(_lit(heads))} By the lamps of the mean over {texts}.")
+        yield _voted(whole, "unique", "null_share", "of the squared weights change nothing", NULL.colour)
+        yield _voted(whole, "carries", "carried", "of what is sent follows the weights", CARRIED.colour)
+        sinks = heads.filter(pl.col("sink")).sort("parked", descending=True)
+        if len(sinks):
+            first = ", ".join(sinks["name"].head(3).to_list())
+            said = f"{len(sinks)} of {len(heads)} heads are sinks: {percent(SINK)} of their weight or more is parked on"
+            yield Answer(NOISE, f"{said} no word (most in {first}; {texts}).")
+
+    def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
+        """`lamps`: layers × heads, one grid a number."""
+        whole = self.table(state, setting).filter(pl.col("name") != ALL)
+
+        def drawn(stack: str, where: str) -> dict[str, Any]:
+            heads = whole.filter(stack=stack).unpivot(
+                list(SHOWN), index=["layer", "head", "name"], variable_name="what", value_name="value"
+            )
+            caption = (
+                "Shares, means over texts. Parked: on special tokens, periods, commas, a causal model's first token."
+            )
+            return {"lamps": themed(head_grid(heads, SHOWN), f"{where}: what lights the lamps", caption)}
+
+        return each_stack(setting, drawn)
+
+
+def _sums(layer: Layer, reading: Reading) -> Float64[Tensor, "batch head number"]:
+    """The sums of SUMS over the real rows of this block."""
+    real = layer.query_mask.double()[:, None]
+    chosen = real * (layer.visible.sum(-1) >= CHOICE)[:, None]
+    whole, reached = squared_norms(layer)
+    lengths = ATTENTION["norm"](layer).double()
+    shares = lengths / lengths.sum(-1, keepdim=True).clamp(min=torch.finfo(lengths.dtype).tiny)
+    alpha, parked = layer.alpha.double(), _parking(layer, reading)[:, None, None]
+    rows = (
+        (whole.double(), real), (reached.double(), real), (identifiable(layer).double(), real),
+        (torch.ones_like(real), real),
+        (torch.minimum(alpha, shares).sum(-1), chosen), ((alpha * parked).sum(-1), chosen),
+        ((shares * parked).sum(-1), chosen), (torch.ones_like(real), chosen),
+    )  # fmt: skip
+    return torch.stack([(of * counts).sum(-1).expand(alpha.shape[:2]) for of, counts in rows], -1).cpu()
+
+
+def _parking(layer: Layer, reading: Reading) -> Float64[Tensor, "batch key"]:
+    kinds = reading.key_categories(layer)
+    return ((kinds != OTHER) & (kinds >= 0)).double()
+
+
+def values_of(state: State, stack: str) -> list[Float[ndarray, "document head number"]]:
+    """Layer by layer the numbers of every text and head."""
+    found = []
+    for pieces in state.by_layer(Pieces, "lamps", stack):
+        sums = dict(zip(SUMS, torch.cat(pieces.tensors).unbind(-1), strict=True))
+        null = (1 - sums["reached"] / sums["whole"]).clamp(0, 1)
+        by_rows = [
+            sums["unique"] / sums["rows"],
+            *(sums[name] / sums["chosen"] for name in ("carried", "parked", "sent")),
+        ]
+        found.append(torch.stack([null, *by_rows], -1).numpy())
+    return found
+
+
+def _mean(values: Float[ndarray, "..."], axis: int) -> Float[ndarray, "..."]:
+    count = (~np.isnan(values)).sum(axis)
+    return np.where(count > 0, np.nansum(values, axis) / np.maximum(count, 1), np.nan)
+
+
+def _lit(heads: pl.DataFrame) -> list[Any]:
+    return [lamps(Head(**{name: row[name] for name in NUMBERS})) for row in heads.iter_rows(named=True)]
+
+
+def _voted(whole: Mapping[str, Any], question: str, number: str, says: str, colour: Callable[[float], str]) -> Answer:
+    """The mean over heads and texts with its interval; how it would light the lamp is the vote."""
+    value, low, high = (whole[name] for name in (number, f"{number}_low", f"{number}_high"))
+    clause = f"{percent(value)} {says} ({percent(low)} to {percent(high)}, {counted(whole['texts'], 'text')})"
+    vote = Vote(question, VERDICTS[colour(value)], clause)  # type: ignore[arg-type]
+    return Answer(BELIEVE, f"{ASKED[question]} In the mean over heads {clause}.", vote=vote)

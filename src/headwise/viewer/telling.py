@@ -1,0 +1,125 @@
+"""Which heads are worth a look: where a page opens, and the strip of telling heads above its maps.
+
+A page opens at the head that looks most sharply at words further away than the next one, among those that are no
+sinks, and at the token where it does so most; an encoder–decoder on its cross-attention. The strip has, of the same
+stack, the head that looks most at the previous token, at the next one, at its own, most far away, the one that parks
+most, and the one whose map has least to do with its output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from headwise.text.categories import PERIODS_AND_COMMAS
+from headwise.viewer.payload import Side, Stack, Telling
+
+CLEAR = 0.25  # of the weight, from where a head is said to look at neighbours
+NULL = 0.05  # of the squared weights in the null space, from where a map is unlike what reaches the output
+
+
+@dataclass(frozen=True)
+class Looks:
+    """The raw maps of a stack, and which of their cells are words that a head can look at."""
+
+    alpha: Float[np.ndarray, "layer head query key"]
+    words: Bool[np.ndarray, "query key"]
+    far: Bool[np.ndarray, "query key"]
+    square: bool  # attention of a text to itself
+    sinks: Bool[np.ndarray, "layer head"]
+
+
+def looks(stack: Stack) -> Looks | None:
+    if not stack.quantities or stack.quantities[0].kind != "attention" or not stack.quantities[0].values.size:
+        return None
+    alpha = np.nan_to_num(stack.quantities[0].values)
+    square = stack.queries == stack.keys
+    causal = square and alpha.shape[2] > 1 and not np.triu(alpha.max((0, 1)), 1).any()
+    words = ~np.array(stack.queries.special, bool)[:, None] & (~parking(stack.keys, causal=causal))
+    near = np.abs(np.subtract.outer(np.arange(alpha.shape[2]), np.arange(alpha.shape[3]))) <= 1
+    sinks = np.zeros(alpha.shape[:2], bool)
+    if stack.facts is not None:
+        sinks = np.array([[lit.sink for lit in row] for row in stack.facts.lamps])
+    return Looks(alpha, words, words & ~(near & square), square, sinks)
+
+
+def parking(keys: Side, *, causal: bool) -> Bool[np.ndarray, " key"]:
+    """Special tokens, periods and commas, and the first token under a causal mask."""
+    marks = [token.strip() in PERIODS_AND_COMMAS for token in keys.tokens]
+    return np.array(keys.special, bool) | marks | (causal & (np.arange(len(keys)) == 0))
+
+
+def opening_stack(stacks: Sequence[Stack]) -> Stack:
+    """Cross-attention where there is one: what a translation looks at in its source."""
+    return next((stack for stack in stacks if stack.name == "cross" and looks(stack) is not None), stacks[0])
+
+
+def opening(stack: Stack) -> dict[str, str | int]:
+    """The state that a page opens with: one head, alone, and the token at which it looks most sharply."""
+    place = opening_head(stack)
+    if place is None:
+        return {}
+    layer, head = stack.quantities[0].layers[place[0]], stack.quantities[0].heads[place[1]]
+    return {"stack": stack.name, "layer": layer, "head": head, "heads": str(head), "token": _token(stack, place)}
+
+
+def opening_head(stack: Stack) -> tuple[int, int] | None:
+    """The place of the head that looks most sharply at words further away than the next one; never a sink's.
+
+    Its score is the mean over rows of the largest weight on such a word. Where all heads are sinks, they compete.
+    """
+    found = looks(stack)
+    if found is None:
+        return None
+    score = _sharpness(found)
+    if not found.sinks.all():
+        score = np.where(found.sinks, -1.0, score)
+    layer, head = np.unravel_index(int(score.argmax()), score.shape)
+    return int(layer), int(head)
+
+
+def _token(stack: Stack, place: tuple[int, int]) -> int:
+    found = looks(stack)
+    assert found is not None
+    return int(np.where(found.far, found.alpha[place], 0.0).max(-1).argmax())
+
+
+def opening_note(start: Mapping[str, str | int]) -> tuple[str, ...]:
+    """Says that the first head shown was picked for its look, so that nobody takes it for a typical one."""
+    if "head" not in start:
+        return ()
+    chosen = f"The page opens at L{start['layer']}.H{start['head']}: of all heads here it looks most sharply at words"
+    return (f"{chosen} further away than the next one. It was chosen for that and is not a typical head.",)
+
+
+def telling(stack: Stack) -> tuple[Telling, ...]:
+    """The strip: what the head does, where it is, and how much of it; each head once."""
+    found = looks(stack)
+    if found is None:
+        return ()
+    maps, strip, seen = stack.quantities[0], [], set()
+    for what, score, least in _kinds(stack, found):
+        place = tuple(int(at) for at in np.unravel_index(int(np.nan_to_num(score).argmax()), score.shape))
+        if score[place] >= least and place not in seen:
+            seen.add(place)
+            strip.append(Telling(what, maps.layers[place[0]], maps.heads[place[1]], float(score[place])))
+    return tuple(strip)
+
+
+def _kinds(stack: Stack, found: Looks) -> Iterator[tuple[str, Float[np.ndarray, "layer head"], float]]:
+    """What a head may be told for, the score of every head for it, and the least score that is worth telling."""
+    yield ("far words" if found.square else "words"), np.where(found.sinks, -1.0, _sharpness(found)), 0.0
+    if found.square:
+        for what, offset in (("previous token", -1), ("next token", 1), ("the token itself", 0)):
+            yield what, np.diagonal(found.alpha, offset, axis1=2, axis2=3).sum(-1) / max(1, found.alpha.shape[2]), CLEAR
+    if stack.facts is not None:
+        parked = np.where(found.words, 0.0, found.alpha).sum(-1).mean(-1)
+        yield "parks most", np.where(found.sinks, parked, -1.0), 0.0
+        yield "changes nothing", stack.facts.null_share.astype(float), NULL
+
+
+def _sharpness(found: Looks) -> Float[np.ndarray, "layer head"]:
+    return np.where(found.far, found.alpha, 0.0).max(-1).mean(-1)

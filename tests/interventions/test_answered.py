@@ -1,0 +1,79 @@
+"""What the model answers: its own probabilities, by hand from its output, for every kind of head."""
+
+# ruff: noqa: E501 - sentences are compared whole
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from headwise.interventions.answered import Answered, answered
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (Answered("label", (("positive", 0.972), ("negative", 0.028))), "The model says: positive (97 %), negative (3 %)"),
+        (Answered("next-token", (("“ city”", 0.25),)), "Next comes: “ city” (25 %)"),
+        (Answered("sentence", (("“A b.”", 0.5),)), "Nearest of the sample sentences: “A b.” (cos 0.50)"),
+        (Answered("translation", (("“the dog”", 0.5),)), "It translates this as: “the dog” (50 %)"),
+    ],
+)  # fmt: skip
+def test_in_one_line(found: Answered, says: str) -> None:
+    assert found.says == says
+
+
+def test_a_classifier_names_its_classes_with_their_probabilities(load) -> None:
+    model = load("tiny:bert", "classification")
+    text = model.encode("the old city")
+    found = answered(model, text)
+    wanted = model.hf(**model.batch([text]).inputs).logits[0].softmax(-1)
+    assert found is not None
+    assert dict(found.choices) == pytest.approx(
+        {model.hf.config.id2label[at]: float(p) for at, p in enumerate(wanted)}, rel=1e-5
+    )
+    assert [p for _, p in found.choices] == sorted((p for _, p in found.choices), reverse=True)
+
+
+def test_a_language_model_tells_what_comes_next(load) -> None:
+    model = load("tiny:gpt2", "causal-lm")
+    text = model.encode("the old city")
+    row = model.hf(**model.batch([text]).inputs).logits[0, -1].softmax(-1)
+    found = answered(model, text)
+    assert found is not None
+    assert len(found.choices) == 5
+    assert found.choices[0] == (
+        f"“{model.tokenizer.decode([int(row.argmax())])}”",
+        pytest.approx(float(row.max()), rel=1e-5),
+    )
+
+
+def test_a_masked_model_fills_the_mask_and_is_silent_without_one(load) -> None:
+    model = load("tiny:bert", "masked-lm")
+    assert answered(model, model.encode("the old city")) is None
+    text = model.encode(f"the {model.tokenizer.mask_token} city")
+    row = model.hf(**model.batch([text]).inputs).logits[0, text.ids.index(model.tokenizer.mask_token_id)].softmax(-1)
+    found = answered(model, text)
+    assert found is not None
+    assert found.choices[0][1] == pytest.approx(float(row.max()), rel=1e-5)
+
+
+def test_a_translation_comes_with_its_probability_a_token(load) -> None:
+    model = load("tiny:t5", "translation")
+    text, target = model.encode("the old city"), model.encode_target("the dog")
+    rows = model.hf(**model.batch([text], [target]).inputs).logits[0].log_softmax(-1)
+    wanted = torch.stack([rows[at, token] for at, token in enumerate(target.ids[1:])]).mean().exp()
+    found = answered(model, text, target)
+    assert found is not None
+    assert found.choices[0][1] == pytest.approx(float(wanted), rel=1e-5)
+    assert answered(model, text) is None
+
+
+def test_an_encoder_names_the_nearest_sentence_and_a_bare_decoder_nothing(load) -> None:
+    model = load("tiny:bert")
+    found = answered(model, model.encode("the old city"))
+    assert found is not None
+    assert found.kind == "sentence"
+    assert -1 <= found.choices[1][1] <= found.choices[0][1] <= 1
+    gpt = load("tiny:gpt2")
+    assert answered(gpt, gpt.encode("the old city")) is None

@@ -1,0 +1,124 @@
+"""The one page: which sentences may be written follows from the votes, numbers carry interval and n, CI gets a code."""
+
+# ruff: noqa: E501 - sentences are compared whole
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import product
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from headwise.cli import main
+from headwise.reports.onepage import card, html, interval, markdown, percent
+from headwise.reports.verdict import NAMES, SENTENCES, Judgement, Number, numbers_of, outcomes, plain, real_name
+from headwise.studies.answers import VERDICTS, Vote
+
+FACTS = {
+    "model": "all-MiniLM-L6-v2", "called": "demo", "type": "bert", "stacks": "self 6 × 12", "corpus": "<dev>.tsv",
+    "documents": 1200, "tokens": 30000, "proof": 1e-6, "weights": "abc123", "revision": None, "heads": 72,
+    "fingerprint": "f00d", "versions": {"headwise": "0.1", "torch": None}, "time": "2026-11-17T00:00:00+00:00",
+    "studies": ["lamps", "norms"],
+}  # fmt: skip
+FOUND = Judgement(
+    verdict="no", short="No, not the raw weights: b. Decided by norms, of 2 tests.", decided_by=("norms",),
+    votes=(("lamps", "unique", "yes", "a"), ("norms", "carries", "no", "b")),
+    numbers=(Number("carried", "of what is sent follows the weights", 0.456, 0.4, 0.5, 1200),
+             Number("sink_share", "of the heads are sinks", 0.5, None, None, 1200)),
+    may=("this.",), may_not=("<b>that</b>.",), not_tested=("words", "matters"), facts=FACTS,
+)  # fmt: skip
+
+
+def test_there_is_a_sentence_for_every_outcome() -> None:
+    assert set(SENTENCES) == {*product(("unique", "carries", "words", "matters"), VERDICTS), ("matters", None)}
+    assert all(may and may_not for may, may_not in SENTENCES.values())
+
+
+def test_of_several_votes_on_one_question_the_worst_counts_and_what_nobody_asked_is_told() -> None:
+    votes = [Vote("unique", "yes", ""), Vote("unique", "with care", ""), Vote("carries", "no", "")]
+    assert outcomes(votes) == {"unique": "with care", "carries": "no", "words": None, "matters": None}
+
+
+def test_numbers_are_the_means_over_heads_and_shares_of_heads() -> None:
+    numbers = ("null_share", "unique_rows", "carried", "parked", "sent")
+
+    def row(name: str, value: float, show: str, sink: bool) -> dict[str, object]:
+        ends = {f"{n}{end}": value + by for n in numbers for end, by in (("", 0), ("_low", -0.1), ("_high", 0.1))}
+        return {"stack": "self", "name": name, "texts": 9, **ends, "show": show, "sink": sink}
+
+    found = numbers_of(pl.DataFrame([row("all", 0.4, "no", True), row("L0.H0", 0, "yes", False), row("L0.H1", 0, "no", True),
+                                     row("L0.H2", 0, "yes", False), row("L0.H3", 0, "no", False)]))  # fmt: skip
+    by_name = {one.name: one for one in found}
+    assert (by_name["carried"].value, by_name["carried"].low, by_name["carried"].n) == (0.4, pytest.approx(0.3), 9)
+    assert (by_name["sink_share"].value, by_name["shown_share"].value) == (0.25, 0.5)
+    assert set(by_name) <= set(NAMES)
+
+
+def test_markdown_and_card_say_it_all() -> None:
+    said = markdown(FOUND)
+    for line in ("# May a heatmap of this model's attention be shown as an explanation?",
+                 "**No.** No, not the raw weights: b. Decided by norms, of 2 tests.",
+                 "| 46\u00a0% of what is sent follows the weights | 40\u00a0% to 50\u00a0% | 1,200 texts |",
+                 "| 50\u00a0% of the heads are sinks | – | 1,200 texts |",
+                 "| Do they carry anything? | no | b | `norms` |",
+                 "| Does what they name matter to the answer? | not tested | | |",
+                 "- this.", "## You may not write"):  # fmt: skip
+        assert line in said.splitlines()
+    assert "Model all-MiniLM-L6-v2 (headwise calls it demo), weights abc123; corpus <dev>.tsv, fingerprint f00d" in said
+    assert "headwise 0.1." in said
+    assert card(FOUND).startswith("## May its attention be shown as an explanation?\n")
+
+
+def test_the_page_escapes_what_comes_from_outside() -> None:
+    page = html(FOUND)
+    assert "&lt;b&gt;that&lt;/b&gt;." in page
+    assert "<dev>" not in page
+    assert '<p class="answer no">No</p>' in page
+    assert "<script" not in page
+
+
+def test_numbers_as_people_write_them() -> None:
+    assert [percent(x) for x in (0.0, 0.004, 0.456, float("nan"))] == [
+        "0\u00a0%",
+        "0.4\u00a0%",
+        "46\u00a0%",
+        "undefined",
+    ]
+    assert interval(Number("x", "", 0.5, None, None, 3)) == "–"
+    assert plain({"a": (float("nan"), 1)}) == {"a": [None, 1]}
+    assert [real_name(name) for name in ("demo", "./mine")] == ["all-MiniLM-L6-v2", "./mine"]
+
+
+TEXTS = "The old man went to the city.\n\nThe dog saw him, and it ran.\n\nShe was there.\n"
+
+
+def test_the_verb_writes_the_page_and_gives_pipelines_a_code(monkeypatch, capsys, tmp_path: Path) -> None:
+    (tmp_path / "c.txt").write_text(TEXTS)
+
+    def headwise(*more: str) -> tuple[int, str, str]:
+        usual = ["tiny:bert", "--corpus", str(tmp_path / "c.txt"), "--studies", "lamps", "--out", str(tmp_path / "out")]
+        monkeypatch.setattr(sys, "argv", ["headwise", "verdict", *usual, *more])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return int(left.value.code or 0), *capsys.readouterr()
+
+    code, out, _ = headwise("--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found == json.loads((tmp_path / "out" / "verdict.json").read_text("utf-8"))
+    assert (found["schema"], found["facts"]["documents"]) == ("headwise/verdict/1", 3)
+    assert all(one["low"] is None or one["low"] <= one["value"] <= one["high"] for one in found["numbers"])
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {
+        "verdict.html",
+        "verdict.md",
+        "verdict.json",
+        "card.md",
+    }
+    assert headwise("--card")[1].startswith("## May its attention")
+    code, _, err = headwise("--fail-if", "texts<4")
+    assert (code, err.splitlines()[-1]) == (1, 'headwise: failed: texts is 3 (--fail-if "texts<4")')
+    assert headwise("--fail-if", "texts<3")[0] == 0
+    assert headwise("--fail-if", "sinks>3")[0] == 2

@@ -1,0 +1,120 @@
+"""The lamps over a corpus: numbers of single texts by loops, any batch or block, intervals, and the votes in words."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from headwise.studies.lamps import ALL, NUMBERS, Lit, values_of
+from headwise.studies.study import Setting, State
+from headwise.text.categories import categories
+from references.precision import nearness
+from references.studies_folding import TEXTS, assert_drawable, exact, folded, in_blocks, setting
+
+
+def concluded(model, study: Lit, state: State) -> State:
+    return State(study.conclude(state, model, lambda _: None))
+
+
+def naive(model, text: str, pair: str, stack: str) -> np.ndarray:
+    """[layer head number] of one text by plain loops over its rows."""
+    trace = model.trace(text, pair)
+    raw, norm = (trace.attention(name, stack=stack).double().numpy() for name in ("raw", "norm"))
+    facts = trace.nullspace(stack=stack)
+    kinds = np.array(categories(trace.keys(stack), causal=model.causal or stack == "decoder"))
+    seen = trace.of(stack)[0].visible[0].sum(-1).tolist()
+    found = np.full((*raw.shape[:2], len(NUMBERS)), np.nan)
+    for layer, head in np.ndindex(*raw.shape[:2]):
+        rows = []
+        for query, keys in enumerate(seen):
+            if keys >= 3:
+                a, p = raw[layer, head, query], norm[layer, head, query] / norm[layer, head, query].sum()
+                rows.append([np.minimum(a, p).sum(), a[kinds != 3].sum(), p[kinds != 3].sum()])
+        shares = [facts.null_share[layer, head].item(), facts.identifiable_rows[layer, head].item()]
+        found[layer, head] = [*shares, *(np.mean(rows, axis=0) if rows else [np.nan] * 3)]
+    return found
+
+
+@pytest.mark.parametrize("family", ["bert", "llama", "bart"])
+def test_every_number_of_every_text(family: str) -> None:
+    model, study = exact(family), Lit()
+    state = concluded(model, study, folded(model, study))
+    for stack in model.stacks:
+        layers = values_of(state, stack)
+        for document, (text, pair) in enumerate(TEXTS):
+            got = np.stack([layer[document] for layer in layers])
+            np.testing.assert_allclose(got, naive(model, text, pair, stack), rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bart"])
+def test_batches_and_blocks_change_nothing(family: str) -> None:
+    model, study = exact(family), Lit()
+    whole = concluded(model, study, folded(model, study))
+    for other in (folded(model, study, batch_tokens=1), in_blocks(model, study, rows=5)):
+        for stack in model.stacks:
+            for a, b in zip(values_of(whole, stack), values_of(concluded(model, study, other), stack), strict=True):
+                np.testing.assert_allclose(a, b, rtol=10 * nearness(model), atol=10 * nearness(model))
+
+
+def test_intervals_hold_the_mean_shrink_with_texts_and_come_from_the_seed() -> None:
+    generator = np.random.default_rng(1)
+    values = generator.uniform(size=(400, 2, len(NUMBERS)))
+    values[5, 0, 2] = np.nan  # a text that has no such row
+    few, many = (list(Lit()._intervals(part)) for part in (values[:25], values))
+    for head in range(2):
+        assert few[head]["carried_low"] < few[head]["carried"] < few[head]["carried_high"]
+        assert many[head]["carried"] == pytest.approx(np.nanmean(values[:, head, 2]))
+        width = many[head]["carried_high"] - many[head]["carried_low"]
+        error = np.nanstd(values[:, head, 2], ddof=1) / np.sqrt(400)
+        assert width == pytest.approx(2 * 1.96 * error, rel=0.15)
+    assert list(Lit()._intervals(values)) == many != list(Lit(seed=1)._intervals(values))
+
+
+def table(heads: list[tuple[float, float, float]], carried: float, null: float = 0.0) -> pl.DataFrame:
+    """Heads by (null share, carried, parked), and the row of all."""
+    from headwise.lamps import Head, lamps
+
+    rows = []
+    for at, (share, follows, parked) in enumerate([(null, carried, 0.1), *heads]):
+        lit = lamps(Head(null_share=share, unique_rows=0.0, carried=follows, parked=parked, sent=parked))
+        numbers = {"null_share": share, "unique_rows": 0.0, "carried": follows, "parked": parked, "sent": parked}
+        ends = {f"{name}_{end}": value for name, value in numbers.items() for end in ("low", "high")}
+        rows.append({"stack": "self", "layer": at - 1 if at else None, "head": 0 if at else None, "texts": 7,
+                     "name": f"L{at - 1}.H0" if at else ALL, **numbers, **ends, "sink": lit.sink})  # fmt: skip
+    return pl.DataFrame(rows)
+
+
+SETTING = Setting("m", {"self": (3, 1, 4)}, False, {"documents": 7, "tokens": 70})
+
+
+@pytest.mark.parametrize(
+    ("carried", "null", "votes"),
+    [(0.75, 0.05, ["yes", "yes"]), (0.74, 0.06, ["with care", "with care"]), (0.49, 0.31, ["no", "no"])],
+)
+def test_the_mean_head_votes_by_the_rule_of_the_lamps(carried: float, null: float, votes: list[str]) -> None:
+    found = [a for a in Lit().answers(table([(0.0, 0.9, 0.1)], carried, null), SETTING) if a.vote]
+    assert [answer.vote.verdict for answer in found if answer.vote] == votes
+
+
+def test_answers_say_how_many_maps_may_be_shown_and_name_the_sinks() -> None:
+    heads = [(0.0, 0.9, 0.1), (0.0, 0.6, 0.2), (0.0, 0.9, 0.5)]
+    said = [answer.says.replace("\u00a0", " ") for answer in Lit().answers(table(heads, 0.8), SETTING)]
+    assert said == [
+        "Of 3 maps 1 may be shown as what the head did, 2 with care and 0 not; 1 is of a sink. "
+        "By the lamps of the mean over 7 texts.",
+        "Unique? In the mean over heads 0.0 % of the squared weights change nothing (0.0 % to 0.0 %, 7 texts).",
+        "Carries anything? In the mean over heads 80 % of what is sent follows the weights (80 % to 80 %, 7 texts).",
+        "1 of 3 heads are sinks: 50 % of their weight or more is parked on no word (most in L2.H0; 7 texts).",
+    ]
+
+
+def test_table_and_figures() -> None:
+    model, study = exact("bart"), Lit(resamples=100)
+    state = concluded(model, study, folded(model, study))
+    found = study.table(state, setting(model))
+    assert found.filter(pl.col("name") == ALL)["stack"].to_list() == list(model.stacks)
+    for stack in model.stacks:
+        heads, whole = (found.filter(pl.col("stack") == stack, (pl.col("name") == ALL) == of) for of in (False, True))
+        assert whole["parked"].item() == pytest.approx(heads["parked"].mean(), rel=1e-6)
+    assert_drawable(study.figures(state, setting(model)), ["lamps", "lamps-decoder", "lamps-cross"])

@@ -1,0 +1,85 @@
+"""Where a page opens, and which heads are told: hand-made maps, one of each kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from headwise.lamps import Head, lamps
+from headwise.viewer.of_trace import page_of_trace
+from headwise.viewer.payload import Stack
+from headwise.viewer.telling import opening, opening_stack, parking, telling
+from viewer.samples import facts, quantity, side
+
+TOKENS = ("[CLS]", "the", "dog", "saw", "it", ".", "[SEP]")
+
+
+def raw() -> np.ndarray:
+    maps = np.full((2, 3, 7, 7), 0.01, np.float32)
+    maps[0, 0] += np.eye(7, k=-1, dtype=np.float32)  # the token before
+    maps[0, 1, :, 5] += 0.9  # parks on "."
+    maps[0, 2] += np.eye(7, dtype=np.float32)  # itself
+    maps[1, 0, :, 1] += 0.5  # a word, far from most
+    maps[1, 1, :, 2] += 0.95  # one word, whoever looks: a sink, by its lamp
+    maps[1, 0, 5, 1] += 0.1
+    return maps
+
+
+def stack_of(maps: np.ndarray, sinks: tuple[tuple[int, int], ...] = ((0, 1), (1, 1)), name: str = "self") -> Stack:
+    lit = np.empty(maps.shape[:2], object)
+    for place in np.ndindex(*maps.shape[:2]):
+        lit[place] = lamps(Head(null_share=0.0, unique_rows=1.0, carried=0.9, parked=0.9 if place in sinks else 0.1))
+    known = replace(facts(*maps.shape[:2]), lamps=lit, null_share=np.zeros(maps.shape[:2], np.float32))
+    tokens = side(TOKENS)
+    return Stack(name, tokens, tokens, (quantity("raw", "attention", maps),), known)
+
+
+def test_a_page_opens_at_a_head_that_looks_far_and_is_no_sink_and_at_its_sharpest_token() -> None:
+    assert opening(stack_of(raw())) == {"stack": "self", "layer": 1, "head": 0, "heads": "0", "token": 5}
+    assert opening(stack_of(raw(), sinks=()))["head"] == 1  # without its lamp the sink is the sharpest
+    assert opening(stack_of(raw(), sinks=tuple(np.ndindex(2, 3))))["head"] == 1  # all are sinks: then the sharpest
+
+
+def test_a_page_opens_on_cross_attention_where_there_is_one() -> None:
+    stacks = [stack_of(raw(), name=name) for name in ("encoder", "decoder", "cross")]
+    assert opening_stack(stacks).name == "cross"
+    assert opening_stack(stacks[:2]).name == "encoder"
+
+
+@pytest.mark.parametrize(("causal", "places"), [(False, [0, 5, 6]), (True, [0, 5, 6])])
+def test_periods_and_special_tokens_are_no_words(causal: bool, places: list[int]) -> None:
+    assert np.flatnonzero(parking(side(TOKENS), causal=causal)).tolist() == places
+    assert np.flatnonzero(parking(side(("a", "b", ",")), causal=causal))[0] == (0 if causal else 2)
+
+
+def test_the_strip_tells_each_kind_once() -> None:
+    found = {one.what: (one.layer, one.head) for one in telling(stack_of(raw()))}
+    assert found == {"far words": (1, 0), "previous token": (0, 0), "the token itself": (0, 2), "parks most": (0, 1)}
+    known = stack_of(raw())
+    assert known.facts is not None
+    known.facts.null_share[1, 2] = 0.4
+    assert {one.what: one.score for one in telling(known)}["changes nothing"] == pytest.approx(0.4)
+
+
+def test_nothing_is_told_of_what_has_no_heads() -> None:
+    assert telling(replace(stack_of(raw()), quantities=())) == ()
+    assert opening(replace(stack_of(raw()), quantities=())) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "stack"),
+    [("tiny:gpt2", None, "self"), ("tiny:bert", None, "self"), ("demo-nmt", "translation", "cross")],
+)  # fmt: skip
+def test_pages_of_models_open_on_no_sink(name: str, task: str | None, stack: str, load) -> None:
+    trace = load(name, task).trace("the old man saw the dog .", "a man ." if stack == "cross" else None)
+    page = page_of_trace(trace, besides=())
+    assert page.start is not None
+    assert page.start["stack"] == stack
+    shown = next(each for each in page.stacks if each.name == stack)
+    assert shown.facts is not None
+    lit = shown.facts.lamps
+    place = (shown.quantities[0].layers.index(page.start["layer"]), shown.quantities[0].heads.index(page.start["head"]))
+    assert not lit[place].sink or all(one.sink for one in lit.flatten())
+    assert not shown.queries.special[int(page.start["token"])]
