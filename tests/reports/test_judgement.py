@@ -11,12 +11,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from jsonschema import Draft202012Validator
 
 from headwise.cli import main
 from headwise.reports.onepage import card, html, interval, markdown, percent
 from headwise.reports.verdict import NAMES, SENTENCES, Judgement, Number, numbers_of, outcomes, plain, real_name
 from headwise.studies.answers import VERDICTS, Vote
 
+SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "verdict.json"
 FACTS = {
     "model": "all-MiniLM-L6-v2", "called": "demo", "type": "bert", "stacks": "self 6 × 12", "corpus": "<dev>.tsv",
     "documents": 1200, "tokens": 30000, "proof": 1e-6, "weights": "abc123", "revision": None, "heads": 72,
@@ -108,8 +110,9 @@ def test_the_verb_writes_the_page_and_gives_pipelines_a_code(monkeypatch, capsys
     code, out, _ = headwise("--json")
     found = json.loads(out)
     assert code == 0
+    Draft202012Validator(json.loads(SCHEMA.read_text("utf-8"))).validate(found)
     assert found == json.loads((tmp_path / "out" / "verdict.json").read_text("utf-8"))
-    assert (found["schema"], found["facts"]["documents"]) == ("headwise/verdict/1", 3)
+    assert (found["schema"], found["facts"]["documents"]) == ("headwise-verdict-1", 3)
     assert all(one["low"] is None or one["low"] <= one["value"] <= one["high"] for one in found["numbers"])
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {
         "verdict.html",

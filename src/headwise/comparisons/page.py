@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from headwise.lamps import Head, is_sink
 from headwise.plots.differences import against, change_grids, matching
 from headwise.plots.theme import themed
 from headwise.viewer.build import ascii_text, digest
@@ -19,6 +20,7 @@ TITLES = {
     "to_other": "to other tokens", "previous": "to the previous token", "current": "to itself",
     "next": "to the next token", "entropy": "entropy (nats)",
 }  # fmt: skip
+PARKED = ("to_first", "to_separator", "to_punctuation")
 MOST_PANELS, TOP = 9, 25
 COSTS = {"attention": "JS, nats a token", "profile": "distance of profiles"}
 
@@ -112,6 +114,7 @@ def findings(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> 
         f"chance: with 95 % confidence for all of them at once, none is an accident of which texts were read. "
         f"{chosen['documents']} documents, {'the same on both sides' if chosen['paired'] else 'not the same ones'}."
     ]
+    told += sinks(table, a, b)
     if not chosen["paired"]:
         told.append(LENGTHS.format(*chosen["lengths"]))
     if not clear:
@@ -131,6 +134,28 @@ def findings(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> 
             f"{len(sure)} of the matches stay the same in 95 % of resamples of the texts; the others are unsure."
         )
     return told
+
+
+def sinks(table: pl.DataFrame, a: str, b: str) -> list[str]:
+    """Heads that park half of their weight or more (headwise.lamps) on each side; which are new, and which are gone."""
+    parts = table.filter(pl.col("what").is_in(PARKED))
+    if parts["what"].n_unique() < len(PARKED):
+        return []
+    parked = parts.group_by("stack", "name", maintain_order=True).agg(pl.col("a", "b").sum())
+    was, now = ([is_sink(Head(parked=value)) for value in parked[side].to_list()] for side in ("a", "b"))
+    names = parked["name"].to_list()
+    new, gone = (
+        [name for name, x, y in zip(names, *sides, strict=True) if y and not x] for sides in ((was, now), (now, was))
+    )
+    return [
+        f"Sinks (half of the weight or more on no word): {sum(was)} of {len(names)} heads in {a}, {sum(now)} in {b}. "
+        f"New: {_few(new)}. Gone: {_few(gone)}."
+    ]
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(names[:3]) or 'none'}{more}"
 
 
 CLEAR = "Clear does not mean large: with many texts even tiny differences are clear. Look at the numbers."

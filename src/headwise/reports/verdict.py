@@ -20,7 +20,7 @@ from headwise.studies.answers import BELIEVE, VERDICTS, Tested, Verdict, Vote
 from headwise.studies.lamps import ALL
 from headwise.studies.tables import first_stack
 
-SCHEMA = "headwise/verdict/1"
+SCHEMA = "headwise-verdict-1"
 QUESTION = "May a heatmap of this model's attention be shown as an explanation?"
 SHARES = {
     "null_share": "of the squared weights change nothing",
