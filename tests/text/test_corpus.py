@@ -89,6 +89,25 @@ def test_json_lines(tmp_path):
     assert read(other, columns=("p", "q"))[0] == [("b", "a")]
 
 
+def test_csv_with_quotes_and_labels(tmp_path):
+    table = 'review,stars\n"Good, I say",5\n"Bad,\nhe said",1\n"She said ""no""",3\nshort\n'
+    path = write(tmp_path, "a.csv", table)
+    texts = [("Good, I say", None), ("Bad,\nhe said", None), ('She said "no"', None), ("short", None)]
+    assert read(path, columns=("review",)) == (texts, {})
+    labelled = list(open_corpus(path, columns=("review",), label="stars").documents())
+    assert [document.notes for document in labelled] == ["5", "1", "3"]
+
+
+def test_columns_that_are_not_there_are_named_with_the_options(tmp_path):
+    found = "it has review, stars. Name what holds text and label, as in --columns review --label stars"
+    for name, content in [("a.csv", "review,stars\nGood,5\n"), ("a.tsv", "review\tstars\nGood\t5\n"),
+                          ("a.jsonl", '{"review": "Good", "stars": 5}\n')]:  # fmt: skip
+        for columns in (None, ("text",)):
+            with pytest.raises(InputError, match=found):
+                read(write(tmp_path, name, content), columns=columns)
+    assert read(write(tmp_path, "b.jsonl", '{"sentence": "a", "label": 1}'))[0] == [("a", None)]  # a usual name
+
+
 def test_parquet_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(readers, "ROWS", 3)
     texts = [f"text {i}" for i in range(7)] + [None, ""]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,6 +48,8 @@ Set = Annotated[
     typer.Option("--set", help="A setting of the study; see `headwise list studies`.", metavar="KEY=VALUE"),
 ]
 
+SHOWN = 3  # pairs whose links are printed as words
+
 
 def align(
     model: Model,
@@ -74,6 +77,8 @@ def align(
     )  # fmt: skip
     pairs, _ = read_pairs(source, target, gold, encoding=encoding, base=base)
     _tell(result, len(pairs))
+    for line in words_of(pairs, result):
+        print(f"  {line}")
     if pages:
         _write_pages(model, pairs[:pages], out / "pages", truncate=truncate)
 
@@ -99,6 +104,21 @@ def _tell(result: Result, count: int) -> None:
     if skipped:
         print(f"  skipped, and left without links: {skipped}", file=sys.stderr)
     print(f"  wrote {result.folder / LINKS}; figures: {', '.join(result.figures)}")
+
+
+def words_of(pairs: Sequence[Pair], result: Result) -> list[str]:
+    """The first pairs as words: Hund–dog bellt–barks."""
+    from headwise.studies.alignment import chosen_links
+
+    return [
+        linked(pair, links) for pair, links in zip(pairs[:SHOWN], chosen_links(result.state, len(pairs)), strict=False)
+    ]
+
+
+def linked(pair: Pair, links: Iterable[tuple[int, int]]) -> str:
+    """The words that are linked, in the order of the source; words are what stands between blanks."""
+    source, target = pair.source.split(), pair.target.split()
+    return "  ".join(f"{source[s]}–{target[t]}" for s, t in sorted(links)) or "(no links)"
 
 
 def _write_pages(model: str, pairs: list[Pair], folder: Path, *, truncate: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headwise.cli.remembered import remembered
 from headwise.errors import UnknownNameError
 
 HELP = """What there is by name: quantities, studies, models, families.
@@ -24,7 +25,11 @@ def list_(what: What) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    for line in kinds[what]():
+    if what == "families":  # which are proved here and now
+        lines = _families()
+    else:
+        lines = (line for (line,) in remembered(f"list-{what}", lambda: [[line] for line in kinds[what]()]))
+    for line in lines:
         console.print(line, soft_wrap=True)
 
 

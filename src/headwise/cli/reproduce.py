@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from headwise.cli import options, run
+from headwise.cli.remembered import remembered
 from headwise.errors import InputError
 
 HELP = """The figures and tables of a paper by their names, on any model: the paper's value, ours, and whether it holds.
@@ -70,17 +71,27 @@ def reproduce(
 
 
 def _print_items(paper: str | None) -> None:
+    """The items of a paper, or of all; without importing what they are made of, once that was done."""
+    rows = remembered("reproduce", _items)
+    if paper is not None and paper not in {row[0] for row in rows}:
+        from headwise.papers.items import paper_of
+
+        paper_of(paper)  # says which there are
+    shown = [tuple(row) for row in rows if paper in (None, row[0])]
+    _print(shown, ["paper", "item", "shows", "study", "needs"])
+
+
+def _items() -> list[list[str]]:
     from headwise.papers import PAPERS, Job
-    from headwise.papers.items import paper_of
 
     rows = []
-    for one in [paper_of(paper)] if paper else PAPERS.values():
+    for one in PAPERS.values():
         for item in one.items:
             job = item.job
             needs = item.command if job is None else ", ".join(filter(None, [job.get, getattr(job, "model", "")]))
             study = job.study if isinstance(job, Job) else "(trains)" if job else ""
-            rows.append((one.name, ", ".join((item.id, *item.also)), item.shows, study, needs))
-    _print(rows, ["paper", "item", "shows", "study", "needs"])
+            rows.append([one.name, ", ".join((item.id, *item.also)), item.shows, study, needs])
+    return rows
 
 
 def _print_verdicts(table: Any, here: str) -> None:

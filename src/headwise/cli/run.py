@@ -43,10 +43,10 @@ Out = Annotated[
 ]
 Dtype = Annotated[str, typer.Option(help="float32, float16, bfloat16 or float64.")]
 Corpus = Annotated[
-    str, typer.Option(help="File (text, jsonl, parquet, tsv; .gz, .zst), - for stdin, sample, hf:NAME:SPLIT.")
+    str, typer.Option(help="File (text, jsonl, parquet, tsv, csv; .gz, .zst), - for stdin, sample, hf:NAME:SPLIT.")
 ]
 Kind = Annotated[
-    str | None, typer.Option(help="blocks, lines, wikitext, jsonl, parquet or tsv, where the name does not tell.")
+    str | None, typer.Option(help="blocks, lines, wikitext, jsonl, parquet, tsv or csv, where the name does not tell.")
 ]
 Columns = Annotated[str | None, typer.Option(help="Columns of the text and its pair, with a comma between.")]
 Label = Annotated[str | None, typer.Option(help="Column of a text's label, for studies that compare with it.")]

@@ -8,6 +8,7 @@
 | jsonl    | an object a line                                              | .jsonl, .ndjson, .json        |
 | parquet  | a row                                                         | .parquet, .pq, bytes PAR1     |
 | tsv      | a line of fields; quotes mean nothing                         | .tsv                          |
+| csv      | a row of fields, which may stand in quotes                    | .csv                          |
 | conllu   | a sentence with its parse                                     | .conllu                       |
 | conll    | a document with its mentions, parses in a parallel .conllu    | .conll, a folder of them      |
 | gap      | a text with a pronoun and two names (GAP)                     | .tsv with GAP's columns       |
@@ -57,6 +58,7 @@ SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".tsv": "tsv",
+    ".csv": "csv",
     ".conllu": "conllu",
     ".conll": "conll",
     ".pairs": "pairs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections import Counter
@@ -153,13 +154,15 @@ def read_wikitext(_source: Source, stream: Stream, skipped: Counter[str]) -> Ite
 
 
 def read_jsonl(source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[Text]:
-    names = source.columns or ("text", "pair")
+    names, seen = source.columns or ("text", "pair"), False
     for line in text_lines(stream, skipped):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
             skipped["malformed JSON"] += 1
             continue
+        if not seen and isinstance(row, dict) and any(isinstance(value, str) for value in row.values()):
+            seen, names = True, names if "text" in row and not source.columns else pick_columns(source, list(row))[0]
         fields = [row.get(name) for name in names] if isinstance(row, dict) else []
         yield from checked(fields, row.get(source.label) if fields else None, skipped)
 
@@ -180,15 +183,24 @@ def read_parquet(source: Source, _stream: Stream, skipped: Counter[str]) -> Iter
 
 
 def read_tsv(source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[Text]:
-    lines = text_lines(stream, skipped)
+    return _table(source, (line.split("\t") for line in text_lines(stream, skipped)), skipped)
+
+
+def read_csv(source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[Text]:
+    """Fields between commas, which may stand in quotes and go over lines."""
+    lines = (f"{line}\n" for line in text_lines(stream, skipped))
+    return _table(source, csv.reader(lines), skipped)
+
+
+def _table(source: Source, rows: Iterator[list[str]], skipped: Counter[str]) -> Iterator[Text]:
+    """Rows of fields, the first of which names them unless columns are given by number."""
     columns, label = source.columns, source.label
     if not columns or not all(isinstance(column, int) for column in columns):
-        header = next(lines, "").split("\t")
+        header = next(rows, [""])
         columns, label = pick_columns(source, header)
         columns, label = [header.index(name) for name in columns], None if label is None else header.index(label)
     wanted = [int(column) for column in (*columns, *([] if label is None else [label]))]
-    for line in lines:
-        fields = line.split("\t")
+    for fields in rows:
         if max(wanted) >= len(fields):
             skipped["missing column"] += 1
             continue
@@ -249,8 +261,10 @@ def pick_columns(source: Source, there: Sequence[str]) -> tuple[list[str], str |
             return columns, None if label is None else str(found[-1])
     asked = [*map(str, source.columns or ()), *([] if label is None else [label])]
     wanted = f"columns {', '.join(asked)}" if asked else "a usual text column (text, sentence, …)"
+    example = f"--columns {there[0]}" + (f" --label {there[-1]}" if len(there) > 1 else "") if there else "--columns"
     raise InputError(
-        f"Corpus {source.name} must have {wanted}; it has {', '.join(there)[:200]}. Name them with columns=."
+        f"Corpus {source.name} must have {wanted}; it has {', '.join(there)[:200]}. Name what holds text and label, as "
+        f"in {example} (in Python columns= and label=)."
     )
 
 
@@ -271,6 +285,7 @@ for _order, (_name, _reader) in enumerate(
         "jsonl": read_jsonl,
         "parquet": read_parquet,
         "tsv": read_tsv,
+        "csv": read_csv,
         "conllu": read_conllu,
         "conll": read_conll,
         "gap": read_gap,
