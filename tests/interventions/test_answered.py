@@ -77,3 +77,18 @@ def test_an_encoder_names_the_nearest_sentence_and_a_bare_decoder_nothing(load) 
     assert -1 <= found.choices[1][1] <= found.choices[0][1] <= 1
     gpt = load("tiny:gpt2")
     assert answered(gpt, gpt.encode("the old city")) is None
+
+
+def test_accuracy_counts_labels_that_the_model_knows(load) -> None:
+    from headwise.interventions.answered import right
+    from headwise.text.corpus import Document
+
+    model = load("tiny:bert", "classification")
+    said = int(model.hf(**model.batch([model.encode("the old city")]).inputs).logits[0].argmax())
+    name = model.hf.config.id2label[said]
+    labels = [str(said), name, str(1 - said), "unheard-of", None]
+    assert right(model, [Document(at, "the old city", notes=label) for at, label in enumerate(labels)]) == [
+        True,
+        True,
+        False,
+    ]

@@ -15,7 +15,17 @@ from jsonschema import Draft202012Validator
 
 from headwise.cli import main
 from headwise.reports.onepage import card, html, interval, markdown, percent
-from headwise.reports.verdict import NAMES, SENTENCES, Judgement, Number, numbers_of, outcomes, plain, real_name
+from headwise.reports.verdict import (
+    NAMES,
+    SENTENCES,
+    Judgement,
+    Number,
+    accuracy_of,
+    numbers_of,
+    outcomes,
+    plain,
+    real_name,
+)
 from headwise.studies.answers import VERDICTS, Vote
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "verdict.json"
@@ -57,6 +67,13 @@ def test_numbers_are_the_means_over_heads_and_shares_of_heads() -> None:
     assert (by_name["carried"].value, by_name["carried"].low, by_name["carried"].n) == (0.4, pytest.approx(0.3), 9)
     assert (by_name["sink_share"].value, by_name["shown_share"].value) == (0.25, 0.5)
     assert set(by_name) <= set(NAMES)
+
+
+def test_accuracy_comes_with_its_interval_and_n() -> None:
+    assert accuracy_of([]) == ()
+    (found,) = accuracy_of([True] * 5 + [False] * 5)
+    assert (found.name, found.value, found.n) == ("accuracy", 0.5, 10)
+    assert (found.low, found.high) == (pytest.approx(0.237, abs=1e-3), pytest.approx(0.763, abs=1e-3))
 
 
 def test_markdown_and_card_say_it_all() -> None:

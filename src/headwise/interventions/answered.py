@@ -12,17 +12,17 @@ A model without a head that is no encoder has no answer: None.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headwise.interventions.outcomes import kind_of
+from headwise.interventions.outcomes import class_of, kind_of
 from headwise.models.capture import at_least_float, quiet
 from headwise.models.model import Model
-from headwise.text.corpus import open_corpus
+from headwise.text.corpus import Document, open_corpus
 from headwise.types import Encoding
 
 MOST = 5
@@ -70,6 +70,18 @@ def answered(model: Model, text: Encoding, target: Encoding | None = None) -> An
             return None
         at = masks[0]
     return Answered(kind, _best(rows[at], None, model))
+
+
+def right(model: Model, documents: Iterable[Document]) -> list[bool]:
+    """Of every text with a label that is a class of the model, whether the model says so; one text at a time."""
+    found = []
+    for document in documents:
+        label = class_of(model, document.notes) if isinstance(document.notes, str | int) else None
+        if label is not None:
+            text = model.encode(document.text, document.pair, truncate=True)
+            with torch.no_grad(), quiet():
+                found.append(int(model.hf(**model.batch([text]).inputs).logits[0].argmax()) == label)
+    return found
 
 
 def _best(

@@ -19,6 +19,8 @@ from typing import Any
 
 from headwise.engine.run import run
 from headwise.errors import InputError, ModelError
+from headwise.interventions.answered import right
+from headwise.interventions.outcomes import kind_of
 from headwise.models.load import load, own_task
 from headwise.models.model import Model
 from headwise.reports.onepage import card, html, markdown
@@ -38,6 +40,7 @@ NOTE = {
     "agenda": {"settings": {EVERY: dict}, "left_out": {EVERY: str}, "documents": int | None, "note": str},
 }
 EXAMPLES, EXAMPLE_TOKENS = 2, 40
+LABELLED = 256  # texts on which the model's accuracy is told
 
 
 def report(
@@ -85,8 +88,9 @@ def report(
         max_tokens=max_tokens, **engine,
     )  # fmt: skip
     say("drawing the page")
-    drawn = page(results, todo, _examples(loaded, spec), command=command)
-    write_files(out, {PAGE: drawn.encode("utf-8"), **written(judged(results))})
+    labelled = _right(loaded, spec)
+    drawn = page(results, todo, _examples(loaded, spec), command=command, right=labelled)
+    write_files(out, {PAGE: drawn.encode("utf-8"), **written(judged(results, labelled))})
     return out / PAGE
 
 
@@ -126,9 +130,17 @@ def verdict(
     if not chosen:
         raise InputError(f"A verdict needs at least one study that applies, but none of {', '.join(studies)} does.")
     say(f"running {', '.join(chosen)} on {spec.name}")
-    found = judged(run(list(chosen), loaded, corpus=spec, out=out / RESULTS, settings=chosen, **engine))
+    results = run(list(chosen), loaded, corpus=spec, out=out / RESULTS, settings=chosen, **engine)
+    found = judged(results, _right(loaded, spec))
     write_files(out, written(found))
     return found
+
+
+def _right(model: Model, corpus: CorpusSpec) -> list[bool]:
+    """Of the first labelled texts, which the model gets right; none where it has no classes."""
+    if corpus.label is None or kind_of(model) != "label":
+        return []
+    return right(model, islice(corpus.documents(), LABELLED))
 
 
 def written(found: Judgement) -> dict[str, bytes]:

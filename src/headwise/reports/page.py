@@ -49,7 +49,9 @@ class Checked:
     found: Judged
 
 
-def page(results: Results, agenda: Agenda, examples: Sequence[Example] = (), *, command: str = "") -> str:
+def page(
+    results: Results, agenda: Agenda, examples: Sequence[Example] = (), *, command: str = "", right: Sequence[bool] = ()
+) -> str:
     """The whole report."""
     script, style, charts = static("report.js"), static("report.css"), chart_library()
     facts = summary(results)
@@ -63,7 +65,7 @@ def page(results: Results, agenda: Agenda, examples: Sequence[Example] = (), *, 
             f"<title>{text(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n",
             *_head(facts, results, bool(examples)),
             "<main>\n",
-            *_verdict(judged(results)),
+            *_verdict(judged(results, right)),
             *_answers(cards(results, agenda.left_out), results),
             *_claims(checked(results)),
             *(part for name, result in results.items() for part in _study(name, result)),

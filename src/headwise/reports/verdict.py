@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from headwise.models.packaged import PACKAGED
+from headwise.papers.verdict import of_share
 from headwise.reports.answers import Results, answers_of, summary, verdict
 from headwise.studies.answers import BELIEVE, VERDICTS, Tested, Verdict, Vote
 from headwise.studies.lamps import ALL
@@ -29,7 +30,7 @@ SHARES = {
     "parked": "of the weight is parked on no word",
 }
 COUNTS = {"sink_share": "of the heads are sinks", "shown_share": "of the heads have maps that may be shown"}
-NAMES = ("verdict", *SHARES, *COUNTS, "texts", "heads")  # what --fail-if may ask
+NAMES = ("verdict", *SHARES, *COUNTS, "accuracy", "texts", "heads")  # what --fail-if may ask
 
 Pair = tuple[str, str]  # what may be written, and what not
 SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
@@ -115,8 +116,8 @@ class Judgement:
         return {"schema": SCHEMA, "question": QUESTION, **asdict(self)}
 
 
-def judged(results: Results) -> Judgement:
-    """The verdict of what was run."""
+def judged(results: Results, right: Sequence[bool] = ()) -> Judgement:
+    """The verdict of what was run; `right` tells of labelled texts whether the model says their label."""
     votes = [(name, answer.vote) for name, result in results.items() for answer in answers_of(name, result)
              if answer.question == BELIEVE and answer.vote is not None]  # fmt: skip
     worst: Verdict = min((vote.verdict for _, vote in votes), key=VERDICTS.index) if votes else "with care"
@@ -127,7 +128,7 @@ def judged(results: Results) -> Judgement:
         short=verdict(votes),
         decided_by=tuple(name for name, vote in votes if vote.verdict == worst),
         votes=tuple((name, vote.tested, vote.verdict, vote.because) for name, vote in votes),
-        numbers=numbers_of(results["lamps"].table) if "lamps" in results else (),
+        numbers=(*(numbers_of(results["lamps"].table) if "lamps" in results else ()), *accuracy_of(right)),
         may=tuple(pair[0] for pair in pairs),
         may_not=tuple(pair[1] for pair in pairs),
         not_tested=tuple(tested for tested, came in outcome.items() if came is None),
@@ -151,6 +152,16 @@ def numbers_of(table: pl.DataFrame) -> tuple[Number, ...]:
              for name, says in SHARES.items()]  # fmt: skip
     counts = {"sink_share": heads["sink"].mean(), "shown_share": (heads["show"] == "yes").mean()}
     return (*means, *(Number(name, COUNTS[name], float(of), None, None, texts) for name, of in counts.items()))  # type: ignore[arg-type]
+
+
+def accuracy_of(right: Sequence[bool]) -> tuple[Number, ...]:
+    """How often the model says the label, with Wilson's interval."""
+    if not right:
+        return ()
+    low, high = of_share(sum(right), len(right))
+    return (
+        Number("accuracy", "of the labels are what the model says", sum(right) / len(right), low, high, len(right)),
+    )
 
 
 def facts_of(results: Results) -> dict[str, Any]:
