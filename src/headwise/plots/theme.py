@@ -10,6 +10,7 @@ import altair as alt
 
 from headwise.errors import InputError
 from headwise.results.files import write_files
+from headwise.results.inline import inline
 
 # Both are white at zero; orange against purple is told apart in every kind of colour blindness.
 DIVERGING = ["#7f3b08", "#e08214", "#fee0b6", "#ffffff", "#d8daeb", "#8073ac", "#2d004b"]
@@ -24,7 +25,7 @@ alt.data_transformers.disable_max_rows()
 
 def themed(chart: Any, title: str, *caption: str) -> Any:
     """The chart with a title, a caption below it that says what to see, and the common look."""
-    return (
+    return inline(
         chart.properties(title=alt.TitleParams(title, subtitle=list(caption)))
         .configure(font=FONT, background="white", padding=16)
         .configure_title(anchor="start", fontSize=16, subtitleFontSize=12, subtitleColor="#444", offset=14)

@@ -28,6 +28,7 @@ from torch import Tensor
 
 from headwise.errors import InputError, UnknownNameError
 from headwise.results.files import digest, digest_of, write_files
+from headwise.results.inline import inline
 from headwise.results.records import EVERY, DamagedError, Shape, fits, inside, parse_record, read_record
 from headwise.text.terminal import visible
 
@@ -97,7 +98,7 @@ class Result:
         from jsonschema.exceptions import ValidationError
 
         try:
-            return alt.Chart.from_dict(self.spec(name))
+            return inline(alt.Chart.from_dict(self.spec(name)))
         except (ValidationError, LookupError, TypeError, ValueError) as error:
             raise InputError(altered(self.folder / figure_file(name), error)) from None
 
