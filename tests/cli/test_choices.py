@@ -94,21 +94,21 @@ def test_heads_that_are_merged_have_no_figure() -> None:
         telling_head(stand(), merged, None)
 
 
-def test_the_verdict_counts_the_heads_and_tells_the_share() -> None:
-    share = torch.tensor([[0.1, 0.2, 0.3], [0.4, 0.5, 0.9]])
-    unique = torch.tensor([[True, False, True], [False, False, True]])
-    trace = Stand({}, null_space(identifiable=unique, null_share=share))
-    assert _verdict(trace, None) == (  # pyright: ignore[reportArgumentType]
-        "Careful: 5 tokens, head size 4. More tokens than a head has dimensions means that other weights give the same "
-        "output in 3 of 6 heads, and on average 40% of the squared weights change nothing. Read `--quantity effective` "
-        "or `norm` beside raw, and do not show raw weights as an explanation. Captured numbers reproduce the model to "
-        "3e-07 (relative)."
+def test_the_verdict_counts_the_maps_that_may_be_shown() -> None:
+    trace = Stand({}, null_space())
+    shown = ["yes", "with care", "no", "no", "no", "yes"]
+    table = pl.DataFrame({"show": shown, "sink": [None, None, "[SEP]", "[SEP]", None, None]})
+    proof = "Captured numbers reproduce the model to 3e-07 (relative)."
+    assert _verdict(trace, table, None) == (  # pyright: ignore[reportArgumentType]
+        "5 tokens, head size 4. Of 6 maps 2 may be shown as what the head did, 1 with care and 3 not; 2 are of "
+        f"sinks. Read `--quantity effective` or `norm` beside raw where a lamp is not ✓. {proof}"
     )
-    trace = Stand({}, null_space(identifiable=torch.ones(LAYERS, HEADS, dtype=torch.bool)))
-    assert _verdict(trace, None) == (  # pyright: ignore[reportArgumentType]
-        "5 tokens, head size 4: the weights of every head are the only ones with its output. Captured numbers "
-        "reproduce the model to 3e-07 (relative)."
+    good = table.filter(pl.col("show") == "yes")
+    assert _verdict(trace, good, None) == (  # pyright: ignore[reportArgumentType]
+        "5 tokens, head size 4. Of 2 maps 2 may be shown as what the head did, 0 with care and 0 not; none is of "
+        f"a sink. {proof}"
     )
+    assert _verdict(trace, table.drop("show"), None) == f"5 tokens, head size 4. {proof}"  # pyright: ignore[reportArgumentType]
 
 
 def test_cells_are_words_or_two_digits() -> None:

@@ -30,7 +30,7 @@ def test_a_classifier_names_its_classes_with_their_probabilities(load) -> None:
     wanted = model.hf(**model.batch([text]).inputs).logits[0].softmax(-1)
     assert found is not None
     assert dict(found.choices) == pytest.approx(
-        {model.hf.config.id2label[at]: float(p) for at, p in enumerate(wanted)}, rel=1e-5
+        {model.hf.config.id2label[at]: p for at, p in enumerate(wanted.tolist())}, rel=1e-5
     )
     assert [p for _, p in found.choices] == sorted((p for _, p in found.choices), reverse=True)
 
