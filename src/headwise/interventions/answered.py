@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 
 import torch
 from jaxtyping import Float
@@ -26,6 +27,7 @@ from headwise.text.corpus import Document, open_corpus
 from headwise.types import Encoding
 
 MOST = 5
+LONGEST = 70  # characters of a sentence that is named
 LED = {"label": "The model says", "next-token": "Next comes", "masked-token": "For the mask it says",
        "translation": "It translates this as", "sentence": "Nearest of the sample sentences"}  # fmt: skip
 
@@ -100,9 +102,8 @@ def _nearest(model: Model, text: Encoding) -> Answered:
     others = [(sentence, coded) for sentence, coded in others if coded.ids != text.ids]
     vectors = _vectors(model, [text, *(coded for _, coded in others)])
     near = (vectors[1:] @ vectors[0]).clamp(-1, 1)
-    best = near.topk(min(2, len(near)))
-    found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    return Answered("sentence", tuple((f"“{others[at][0]}”", cosine) for at, cosine in found))
+    at = int(near.argmax())
+    return Answered("sentence", ((f"“{shorten(others[at][0], LONGEST, placeholder=' …')}”", float(near[at])),))
 
 
 def _vectors(model: Model, texts: Sequence[Encoding]) -> Float[Tensor, "text d_model"]:

@@ -77,7 +77,7 @@ def save_paper(spec: Mapping[str, Any], path: Path, paper: Paper, *, of: str = "
     if path.suffix == ".svg":
         content = _scaled(svg, scale).encode("utf-8")
     elif path.suffix == ".pdf":
-        content = vl_convert.vegalite_to_pdf(drawn, scale=scale)
+        content = vl_convert.svg_to_pdf(_scaled(svg, scale))
     else:
         content = vl_convert.vegalite_to_png(drawn, scale=scale, ppi=PPI)
     beside = {f"{path.stem}.caption.txt": caption(spec, of).encode("utf-8"), f"{path.stem}.csv": data(spec)}
