@@ -1,6 +1,10 @@
 """A judge with planted truth: small models are trained on tasks.py, then every method is asked what they rest on.
 
     python experiments/judge/judge.py out/judge          # trains what is not there yet; resumable, minutes on one core
+    python experiments/judge/judge.py out/judge --texts-seed 78 --of log-odds          # other texts, the same models
+
+The default method was chosen on the texts of seed 77 (`llama.csv`); what is reported of it are texts of seed 78
+(`held-out.csv`), which no choice has seen.
 
 A method is scored by how well its scores tell the planted evidence from the other words of a text: the area under the
 ROC curve (0.5 is chance) and the precision among as many words as there is evidence, over texts that the model gets
@@ -146,8 +150,8 @@ def interval(values: list[float]) -> tuple[float, float]:
     return mean, 1.96 * spread / math.sqrt(len(values))
 
 
-def judge(folder: Path, facts: dict[str, Any], of: str) -> list[dict[str, Any]]:
-    model, rng = hw.load(str(folder), task="causal-lm"), random.Random(77)
+def judge(folder: Path, facts: dict[str, Any], of: str, seed: int) -> list[dict[str, Any]]:
+    model, rng = hw.load(str(folder), task="causal-lm"), random.Random(seed)
     found = [judged(model, TASKS[facts["task"]](rng), of) for _ in range(TEXTS)]
     right = [row for row in found if row is not None]
     rows = []
@@ -162,12 +166,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--families", nargs="+", default=["llama", "gpt2"])
+    parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--of", nargs="+", default=["logit", "log-odds"])
+    parser.add_argument("--texts-seed", type=int, default=77)
     args = parser.parse_args()
     torch.set_num_threads(1)
     rows: list[dict[str, Any]] = []
     for family in args.families:
-        for task in TASKS:
+        for task in args.tasks:
             folder = args.out / f"{family}-{task}"
             done = folder / "facts.json"
             facts = json.loads(done.read_text()) if done.is_file() else train(family, task, folder)
@@ -175,9 +181,9 @@ def main() -> None:
                 print(f"{family} does not solve {task} ({facts['accuracy']:.3f}): not judged", flush=True)
                 continue
             for of in args.of:
-                rows += judge(folder, facts, of)
+                rows += judge(folder, facts, of, args.texts_seed)
             table = pl.DataFrame(rows)
-            table.write_csv(args.out / "judge.csv", float_precision=4)
+            table.write_csv(args.out / f"judge-{args.texts_seed}.csv", float_precision=4)
             here = table.filter((pl.col("family") == family) & (pl.col("task") == task))
             print(here.select("family", "task", "of", "method", "auroc", "auroc_half", "precision"), flush=True)
 

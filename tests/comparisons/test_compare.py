@@ -150,6 +150,22 @@ def test_other_studies_give_differences_without_intervals(load, corpus, tmp_path
     assert "no intervals" in (tmp_path / "out" / "page.html").read_text()
 
 
+def test_effects_of_taking_heads_away_are_compared_with_intervals(load, corpus, tmp_path):
+    """Two heads that changed places: what the one lost the other has won, text by text."""
+    model, settings = load("tiny:bert"), {"ablation": {"texts": 12, "ways": ("mean",), "curve": 0}}
+    table = compare(
+        model, permuted(model, {0: [3, 1, 2, 0]}), corpus=corpus, out=tmp_path / "out", study="ablation",
+        settings=settings, resamples=200,
+    ).table  # fmt: skip
+    assert set(table["what"]) == {"effect"}
+    assert table["low"].null_count() == 0
+    change = dict(table.select("name", "change").iter_rows())
+    own = dict(open_result(tmp_path / "out" / "a").table.filter(part="head").select("name", "value").iter_rows())
+    assert change["L0.H0"] == pytest.approx(own["L0.H3"] - own["L0.H0"], abs=1e-6)
+    assert change["L0.H3"] == pytest.approx(-change["L0.H0"], abs=1e-6)
+    assert change["L1.H2"] == pytest.approx(0, abs=1e-6)
+
+
 def test_an_encoder_decoder_has_three_stacks(load, tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"{line}\t{line}\n" for line in LINES))

@@ -11,7 +11,10 @@ length by design, so that the norm only scales.
 from __future__ import annotations
 
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+import headwise as hw
 
 VOCABULARY, POSITIONS, HEADS = 29, 64, 2
 SHARP = 400.0
@@ -53,3 +56,12 @@ def induction_model() -> GPT2LMHeadModel:
     second.c_proj.weight.data[d_head : d_head + VOCABULARY, guess] = torch.eye(VOCABULARY)
     model.lm_head.weight.data[:, guess] = 5 * torch.eye(VOCABULARY)
     return model
+
+
+def loaded() -> hw.Model:
+    """The model with its words: w0 (padding), w1 (the beginning), w2 …"""
+    words = {f"w{number}": number for number in range(VOCABULARY)}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="w0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="w0", bos_token="w1", model_max_length=64)
+    return hw.load((induction_model(), fast))

@@ -8,8 +8,6 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 import headwise as hw
 from headwise.changes import zero
@@ -20,7 +18,7 @@ from headwise.studies.roles.atlas import SCHEMA, answers, judged, most_like
 from headwise.studies.roles.scores import ROLES
 from headwise.studies.roles.trials import drawn, looking, task_of, threshold
 from headwise.studies.study import Setting, State
-from references.induction import VOCABULARY, induction_model
+from references.induction import VOCABULARY, loaded
 
 LINES = [
     "The old dog sat in the sun.",
@@ -32,11 +30,7 @@ SETTING = Setting("m", {"self": (2, 2, 3)}, True, {"documents": 4, "tokens": 40}
 
 @pytest.fixture(scope="module")
 def perfect() -> hw.Model:
-    words = {f"w{number}": number for number in range(VOCABULARY)}
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="w0"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="w0", bos_token="w1", model_max_length=64)
-    return hw.load((induction_model(), fast))
+    return loaded()
 
 
 def test_a_perfect_induction_head_is_found_and_its_removal_destroys_copying(perfect: hw.Model, tmp_path: Path) -> None:

@@ -30,19 +30,22 @@ from headwise.comparisons.formulas import (
     unpaired,
 )
 from headwise.comparisons.page import figures_of, page_of
-from headwise.engine.run import run
+from headwise.engine.run import run, setting_of
 from headwise.errors import InputError
-from headwise.models.load import load
+from headwise.models.load import load, own_task
 from headwise.models.model import Model
 from headwise.results import RUN, Result, claim, open_result, provenance, write_result
 from headwise.results.files import write_files
 from headwise.results.result import MANIFEST, read_manifest
+from headwise.studies import STUDIES
+from headwise.studies.ablation.facts import effects_of
 from headwise.studies.profile import NUMBERS, values_of
 from headwise.studies.study import unpacked
 from headwise.text.corpus import CorpusSpec, open_corpus
 
 MATCHES = ("position", "attention", "profile")
 WHERE = ("stack", "layer", "head", "name")
+BY_TEXT = {"profile": NUMBERS, "ablation": ("effect",)}  # studies that keep their texts apart, and their numbers
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,8 @@ def compare(
 ) -> Result:
     """Compare two models, one model on two corpora, or two stored results (folders); b − a for every head.
 
-    `study` other than profile gives differences without intervals, since its result holds no single documents.
+    `study` other than profile and ablation (what is lost without each head) gives differences without intervals, since
+    its result holds no single documents.
     `options` are those of `hw.run`: task, kind, columns, segments, truncate, max_tokens, settings, engine ….
     """
     if match not in MATCHES:
@@ -117,6 +121,8 @@ def _side(
     if isinstance(source, str) and (Path(source) / MANIFEST).is_file():
         return Side(open_result(source, RUN))
     loading = {key: options[key] for key in ("task", "dtype", "device") if key in options}
+    if isinstance(source, str) and "task" not in options and STUDIES[study].own_head:
+        loading["task"] = own_task(source)
     model = load(source, **loading) if isinstance(source, str) else source
     reading = {key: options[key] for key in ("kind", "columns", "segments", "label") if key in options}
     opened = open_corpus(corpus, **reading)
@@ -137,7 +143,7 @@ def _compared(
     a: Side, b: Side, chosen: Mapping[str, Any], options: Mapping[str, Any]
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """The table, one row a head and number, and what has to be said about how it was made."""
-    if a.facts["study"] != "profile":
+    if a.facts["study"] not in BY_TEXT:
         return _without_intervals(a.result.table, b.result.table, chosen["match"])
     pairs = same_documents(a.facts, b.facts)
     tables, told = [], {"paired": pairs, "intervals": True, "documents": 0}
@@ -147,7 +153,7 @@ def _compared(
             raise InputError(
                 f"Both models must have the stack {stack!r}, but {b.name} has {', '.join(b.facts['stacks'])}."
             )
-        (numbers_a, x), (numbers_b, y) = (values_of(unpacked(side.result.state), stack) for side in (a, b))
+        (numbers_a, x), (numbers_b, y) = (_by_text(side, stack) for side in (a, b))
         heads_a, heads_b = head_names(x), head_names(y)
         x, y = np.concatenate(x, axis=1), np.concatenate(y, axis=1)
         found = _match(a, b, x, y, chosen, options, heads_a == heads_b)
@@ -161,8 +167,15 @@ def _compared(
         difference = how(
             x.reshape(len(x), -1), y.reshape(len(y), -1), resamples=chosen["resamples"], seed=chosen["seed"]
         )
-        tables.append(_rows(stack, heads_a, heads_b, used, found, difference))
+        tables.append(_rows(stack, heads_a, heads_b, used, found, difference, BY_TEXT[a.facts["study"]]))
     return pl.concat(tables), told
+
+
+def _by_text(side: Side, stack: str) -> tuple[tuple[int, ...], list[Float[ndarray, "document head number"]]]:
+    state = unpacked(side.result.state)
+    if side.facts["study"] == "profile":
+        return values_of(state, stack)
+    return effects_of(state, setting_of(side.facts).stacks, stack)
 
 
 def same_documents(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
@@ -211,9 +224,10 @@ def _rows(
     used: Int[ndarray, " pair"],
     match: Match,
     difference: Difference,
+    names: Sequence[str],
 ) -> pl.DataFrame:
     """One row a pair of heads and number, in the order of a's heads."""
-    count = len(NUMBERS)
+    count = len(names)
     first = [heads_a[at] for at in np.repeat(used, count)]
     second = [heads_b[at] for at in np.repeat(match.places[used], count)]
     numbers = {name: getattr(difference, name) for name in ("a", "b", "change", "low", "high", "clear")}
@@ -227,7 +241,7 @@ def _rows(
             "matched": [f"L{layer}.H{head}" for layer, head in second],
             "cost": np.repeat(match.cost[used], count),
             "kept": np.repeat(match.kept[used], count),
-            "what": list(NUMBERS) * len(used),
+            "what": list(names) * len(used),
             **numbers,
         }
     )

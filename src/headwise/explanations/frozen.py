@@ -69,11 +69,16 @@ class Leaves:
 
 
 class Frozen(TorchFunctionMode):
-    """While it is active, what a model computes is the frozen network; `leaves` fills up."""
+    """While it is active, what a model computes is the frozen network; `leaves` fills up.
 
-    def __init__(self, freezing: Freezing, *, cut: Callable[[Tensor], Tensor] | None = None):
+    `side`: of a product a @ b of activations, "left" or "right", the factor that is not held; by default each is for
+    one half. `scores`: what the last softmax read.
+    """
+
+    def __init__(self, freezing: Freezing, *, cut: Callable[[Tensor], Tensor] | None = None, side: str | None = None):
         super().__init__()
-        self.freezing, self.cut, self.leaves, self.stack = freezing, cut, Leaves(), ""
+        self.freezing, self.cut, self.side, self.leaves, self.stack = freezing, cut, side, Leaves(), ""
+        self.scores: Tensor | None = None
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -159,6 +164,7 @@ def _rms_norm(_frozen: Frozen, _func: Any, args: tuple[Any, ...], kwargs: dict[s
 
 def _softmax(frozen: Frozen, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     out = func(*args, **kwargs)
+    frozen.scores = args[0] if args else kwargs["input"]
     if frozen.freezing.attention == "frozen":
         return out.detach()
     given: list[Any] = [*args, kwargs.get("dim", -1)]
@@ -196,10 +202,12 @@ def _product(frozen: Frozen, func: Any, args: tuple[Any, ...], kwargs: dict[str,
     return frozen.node(func(a, b.detach(), *args[2:], **kwargs))
 
 
-def _matrix_product(_frozen: Frozen, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _matrix_product(frozen: Frozen, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     a, b = args[:2]
     if not (depends(a) and depends(b)):
         return func(*args, **kwargs)
+    if frozen.side is not None:
+        return func(a, b.detach(), **kwargs) if frozen.side == "left" else func(a.detach(), b, **kwargs)
     return func(a / 2, b.detach(), **kwargs) + func(a.detach(), b / 2, **kwargs)
 
 
@@ -218,6 +226,11 @@ def _held(_frozen: Frozen, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
     """Variances and the like: constants."""
     with torch.no_grad():
         return func(*args, **kwargs)
+
+
+def _largest(frozen: Frozen, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The largest of a row, taken from all of it before a softmax (gpt-oss): a constant where one score is asked."""
+    return func(*args, **kwargs) if frozen.side is None else _held(frozen, func, args, kwargs)
 
 
 LAYER_NORM = (("input", None), ("normalized_shape", None), ("weight", None), ("bias", None), ("eps", 1e-5))
@@ -239,6 +252,7 @@ RULES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("div", "__truediv__", "true_divide", "div_", "__itruediv__"), _quotient),
     **dict.fromkeys(("var", "std", "var_mean", "std_mean", "norm", "vector_norm", "linalg_vector_norm"), _held),
     **dict.fromkeys(("cat", "concat", "stack"), _joined),
+    **dict.fromkeys(("max", "amax"), _largest),
     "linear": _linear,
     "addmm": _addmm,
     "layer_norm": _layer_norm,
@@ -251,9 +265,11 @@ RULES: dict[str, Callable[..., Any]] = {
 
 
 @contextmanager
-def freezing(model: Model, how: Freezing, *, cut: Callable[[Tensor], Tensor] | None = None) -> Iterator[Frozen]:
+def freezing(
+    model: Model, how: Freezing, *, cut: Callable[[Tensor], Tensor] | None = None, side: str | None = None
+) -> Iterator[Frozen]:
     """Run `model` inside as its frozen network; parameters ask for no gradient meanwhile, and are as before after."""
-    mode, asked = Frozen(how, cut=cut), [p for p in model.hf.parameters() if p.requires_grad]
+    mode, asked = Frozen(how, cut=cut, side=side), [p for p in model.hf.parameters() if p.requires_grad]
     with ExitStack() as stack:
         for module in activations(model):
             stack.callback(module.register_forward_hook(_as_activation(mode)).remove)

@@ -195,12 +195,10 @@ def _total(question: Question, at: int, how: Freezing) -> tuple[list[Tensor], li
     return total, keys
 
 
-def direct_pass(question: Question, nodes: Nodes, how: Freezing, watch_also: object = None) -> tuple[Tensor, Frozen]:
+def direct_pass(question: Question, nodes: Nodes, how: Freezing) -> tuple[Tensor, Frozen]:
     """The frozen network cut at every head and every feed-forward block: what is left between is sums and norms."""
 
     def watch(call: Call) -> tuple[Tensor, Tensor]:
-        if callable(watch_also):
-            watch_also(call, len(nodes.heads))
         out, alpha = attend_all(call)
         leaf = out.detach().requires_grad_()
         nodes.heads.append(leaf)

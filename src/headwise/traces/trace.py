@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -226,6 +227,30 @@ class Trace:
     def _repr_html_(self) -> str:
         return WAYS["frame"](self)
 
+    def why(self, layer: int, head: int, query: int, key: int, *, stack: str | None = None) -> Any:
+        """Why a head looks there: its score before the softmax as a sum over what query and key are made of.
+
+        See `headwise.explanations.why`; the model is run again, up to this layer.
+        """
+        visible = self._layer(layer, head, stack).visible[0]
+        for name, place, size in zip(("Queries", "Keys"), (query, key), visible.shape, strict=True):
+            if not 0 <= place < size:
+                raise InputError(f"{name} go from 0 to {size - 1}, but {place} was asked for.")
+        if not visible[query, key]:
+            raise InputError(f"A query must see the key, but {query} does not see {key}; there is no score.")
+        self._check_model("why")
+        # By name, since explanations stand above traces and import them.
+        found = importlib.import_module("headwise.explanations.why")
+        with self.model.changed(*self.change):
+            return found.why(self, found.Cell(self._stack(stack), layer, head, query, key))
+
+    def _check_model(self, name: str) -> None:
+        if self.model is None:
+            raise InputError(
+                f"{name} needs passes through the model, but this trace was opened from a file; load {self.model_name} "
+                "and trace the text again."
+            )
+
     def _by_passes(
         self,
         name: str,
@@ -237,11 +262,7 @@ class Trace:
         """What a method that runs the model itself gives for this text, for the layers that the trace holds."""
         if self._stack(stack) != self.stacks[0]:
             raise InputError(f"{name} is about the {self.stacks[0]} stack, but {stack} was asked for.")
-        if self.model is None:
-            raise InputError(
-                f"{name} needs passes through the model, but this trace was opened from a file; load {self.model_name} "
-                "and trace the text again."
-            )
+        self._check_model(name)
         check_options(name, signature or method, options)
         batch = self.model.batch([self.text], [] if self.target is None else [self.target])
         with self.model.changed(*self.change):

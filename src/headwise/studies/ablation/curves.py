@@ -16,7 +16,7 @@ from headwise.interventions.outcomes import Question
 from headwise.models.editing import Place
 from headwise.models.model import Model
 from headwise.stats import Pieces, Statistic, Sums
-from headwise.studies.ablation.facts import stacked
+from headwise.studies.ablation.facts import STACKS, stacked
 from headwise.studies.study import State
 
 SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)  # of all heads
@@ -77,8 +77,7 @@ def _means(state: State) -> dict[Place, Float64[Tensor, "head d_head"]]:
     for place, sums in state.after(Sums, "mean@"):
         stack, _, layer = place.rpartition(".")
         found[stack, int(layer)] = sums.mean
-    rank = {stack: at for at, stack in enumerate(("self", "encoder", "decoder", "cross"))}
-    return dict(sorted(found.items(), key=lambda item: (rank[item[0][0]], item[0][1])))
+    return dict(sorted(found.items(), key=lambda item: (STACKS.index(item[0][0]), item[0][1])))
 
 
 def _orders(state: State, asked: set[int], heads: int, draws: int, seed: int) -> dict[str, list[Int[Tensor, " head"]]]:

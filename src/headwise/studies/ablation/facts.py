@@ -29,6 +29,7 @@ from headwise.studies.study import Setting, State
 WAYS = ("mean", "zero", "resample")
 PARTS = ("attention", "feed-forward")
 STATISTICS = ("entropy", "norm", "null")
+STACKS = ("self", "encoder", "decoder", "cross")  # the order of the columns
 RESAMPLES, FEWEST = 1000, 3
 SCHEMA = {
     "part": pl.String, "stack": pl.String, "layer": pl.Int64, "head": pl.Int64, "name": pl.String, "way": pl.String,
@@ -55,6 +56,21 @@ def table_of(state: State, setting: Setting, *, ways: Sequence[str], seed: int) 
 
 def stacked(state: State, name: str) -> Float64[Tensor, "text ..."]:
     return torch.cat([tensor.double() for tensor in state.pieces(name).tensors])
+
+
+def effects_of(
+    state: State, stacks: Mapping[str, Sequence[int]], stack: str
+) -> tuple[tuple[int, ...], list[Float64[Array, "document head one"]]]:
+    """The documents' numbers, and layer by layer the effect of each head in each of them, by the first way.
+
+    `stacks` has the layers and heads of each stack.
+    """
+    effect = stacked(state, "effect")[:, 0, 0].numpy()
+    before = [name for name in STACKS[: STACKS.index(stack)] if name in stacks]
+    start = sum(stacks[name][0] * stacks[name][1] for name in before)
+    layers, heads = stacks[stack][:2]
+    own = effect[:, start : start + layers * heads].reshape(len(effect), layers, heads, 1)
+    return tuple(state.pieces("effect").numbers), list(own.transpose(1, 0, 2, 3))
 
 
 def resampled(texts: int, seed: int) -> Array | None:

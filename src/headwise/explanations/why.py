@@ -1,0 +1,264 @@
+r"""Why does a head look there? The score before the softmax, as an exact sum of what query and key are made of.
+
+In the frozen network (frozen.py), cut at every earlier head and feed-forward block, the hidden token that a query is
+made of is a sum: its embedding, what every earlier head brought to it from each token, what every earlier feed-forward
+block gave, and biases. The norms, W_Q, a norm of queries and their rotation are linear there, so that with the key held
+
+    score(q, k)  =  Σ_components Σ_tokens  part,      by one backward pass,
+
+and the same with the query held, for what the key is made of. Either side adds up to the whole score, scale, position
+biases and caps included: whatever the model's own softmax reads. A head's part is spread over the tokens whose values
+it read; what an embedding or a feed-forward block gives belongs to the query (or key) itself; a bias to no token.
+
+That the parts add up is checked for every score, to 1e-4 of the score or of the largest part, if that is more. A model
+that does not multiply queries and keys by a plain product, or that mixes tokens outside attention, is refused.
+Relatives: Elhage et al. 2021 (https://transformer-circuits.pub/2021/framework), there in weights and for two layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from headwise.attributions.passes import plain_experts
+from headwise.attributions.prediction import attend_all
+from headwise.errors import ModelError
+from headwise.explanations.frozen import Freezing, Frozen, freezing
+from headwise.models.blocks import feed_forwards
+from headwise.models.capture import Call, watching
+from headwise.models.editing import Place, giving
+from headwise.models.model import Model
+from headwise.traces.trace import Trace
+
+TOLERANCE = 1e-4
+SIDES = {"query": "left", "key": "right"}  # of q @ kᵀ
+SCHEMA = {"side": pl.String, "component": pl.String, "stack": pl.String, "layer": pl.Int64, "head": pl.Int64,
+          "place": pl.Int64, "token": pl.String, "part": pl.Float64}  # fmt: skip
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of one map."""
+
+    stack: str
+    layer: int
+    head: int
+    query: int
+    key: int
+
+
+@dataclass(frozen=True)
+class Why:
+    """`table`: side (query or key), component, stack, layer and head, place and token that it comes from, part.
+
+    The parts of each side add up to `score`; `error` is how far they are from it. `weight` is the attention itself.
+    """
+
+    cell: Cell
+    tokens: tuple[str, str]
+    score: float
+    weight: float
+    table: pl.DataFrame
+    error: float
+
+    def top(self, count: int = 5) -> pl.DataFrame:
+        """The largest parts of each side, by size."""
+        ordered = self.table.sort(pl.col("part").abs(), descending=True)
+        return pl.concat([ordered.filter(side=side).head(count) for side in SIDES])
+
+    def __str__(self) -> str:
+        cell, (query, key) = self.cell, self.tokens
+        where = f"L{cell.layer}.H{cell.head}"
+        lines = [f"{where} gives {self.weight:.2f} of the attention of {query!r} to {key!r} (score {self.score:.2f})."]
+        for side, token in zip(SIDES, self.tokens, strict=True):
+            parts = ", ".join(_said(row) for row in self.top(3).filter(side=side).to_dicts())
+            lines.append(f"Of what {token!r} is made of ({side}): {parts}.")
+        return "\n".join(lines)
+
+
+def _said(row: Row) -> str:
+    source = f" from {row['token']!r}" if row["token"] is not None else ""
+    return f"{row['part']:+.2f} {row['component']}{source}"
+
+
+@dataclass
+class Reached:
+    """The network up to the cell's attention call: what is a leaf there, in the order of the pass."""
+
+    heads: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)  # output, weights and values
+    feed_forward: list[tuple[Place, Tensor]] = field(default_factory=list)
+    weights: Tensor | None = None  # of the cell's own call
+
+
+class _Stop(Exception):  # noqa: N818 - no error
+    """The cell's call was reached; nothing above it is needed."""
+
+
+def why(trace: Trace, cell: Cell) -> Why:
+    """The parts of the score of one cell, on the query's side and on the key's."""
+    model: Model = trace.model
+    if model.hf.dtype not in (torch.float32, torch.float64):
+        raise ModelError(f"Parts of a score need float32 or float64, but {model.name} is in {model.hf.dtype}.")
+    rows: list[Row] = []
+    score = weight = error = 0.0
+    for side in SIDES:
+        reached, mode = _until(trace, cell, SIDES[side])
+        score, weight = _read(model, reached, mode, cell)
+        found = list(_parts(trace, reached, mode, cell, side))
+        error = max(error, _missed(model, found, score))
+        rows += [{"side": side, **row} for row in found]
+    tokens = (trace.queries(cell.stack).tokens[cell.query], trace.keys(cell.stack).tokens[cell.key])
+    return Why(cell, tokens, score, weight, pl.DataFrame(rows, schema=SCHEMA), error)
+
+
+def _until(trace: Trace, cell: Cell, side: str) -> tuple[Reached, Frozen]:
+    """Run the frozen network up to the attention of the cell, cut at every head and feed-forward block before it."""
+    model: Model = trace.model
+    number = [(site.stack, site.index) for site in model.proof.sites].index((cell.stack, cell.layer))
+    reached = Reached()
+
+    def watch(call: Call) -> tuple[Tensor, Tensor]:
+        out, alpha = attend_all(call)
+        if len(reached.heads) == number:
+            reached.weights = alpha.detach()
+            raise _Stop
+        leaf = out.detach().requires_grad_()
+        reached.heads.append((leaf, alpha.detach(), call.value.detach()))
+        return leaf, alpha
+
+    def cut(place: Place) -> Any:
+        def leaf_of(out: Tensor) -> Tensor:
+            leaf = out.detach().requires_grad_()
+            reached.feed_forward.append((place, leaf))
+            return leaf
+
+        return leaf_of
+
+    blocks = feed_forwards(model)
+    inputs = model.batch([trace.text], [] if trace.target is None else [trace.target]).inputs
+    cutting = giving(model, blocks, {place: cut(place) for place in blocks})
+    options = {"use_cache": False} if model.causal or model.is_encoder_decoder else {}
+    with freezing(model, Freezing(), side=side) as mode, watching(model.hf, watch), plain_experts(model), cutting, mode:
+        try:
+            model.hf(**inputs, **options)
+        except _Stop:
+            return reached, mode
+    raise ModelError(f"The attention of {cell.stack} layer {cell.layer} of {model.name} was not reached.")
+
+
+def _read(model: Model, reached: Reached, mode: Frozen, cell: Cell) -> tuple[float, float]:
+    """The score and the weight; what the softmax read must give the weights of this very call."""
+    weights = reached.weights
+    assert weights is not None
+    row = None if mode.scores is None else mode.scores.detach()
+    if row is not None and row.ndim == 4 and row.shape[:3] == weights.shape[:3]:
+        row = row[0, cell.head, cell.query]
+        own = row.softmax(-1)[: weights.shape[-1]]
+        if torch.allclose(own.to(weights), weights[0, cell.head, cell.query], atol=1e-5):
+            return float(row[cell.key]), float(weights[0, cell.head, cell.query, cell.key])
+    raise ModelError(f"A score must be what a softmax reads, but the weights of {model.name} come from no plain one.")
+
+
+def _parts(trace: Trace, reached: Reached, mode: Frozen, cell: Cell, side: str) -> Iterator[Row]:
+    model: Model = trace.model
+    assert mode.scores is not None
+    heads, blocks = [leaf for leaf, _, _ in reached.heads], [leaf for _, leaf in reached.feed_forward]
+    embedded, constants = [leaf for _, leaf in mode.leaves.embedded], mode.leaves.constants
+    leaves = [*heads, *blocks, *embedded, *constants]
+    slopes = torch.autograd.grad(mode.scores[0, cell.head, cell.query, cell.key], leaves, allow_unused=True)
+    slope = dict(zip(map(id, leaves), slopes, strict=True))
+    source = _source(trace, cell, side)
+    bias = sum(float(_product(leaf, slope[id(leaf)]).sum()) for leaf in constants)
+    own = 0.0
+    for leaf in embedded:
+        part = _product(leaf, slope[id(leaf)])
+        if tuple(leaf.shape[:-1]) in ((1, source.count), (source.count,)):
+            _alone(model, part.reshape(source.count, -1), source.place)
+            own += float(part.sum())
+        else:
+            bias += float(part.sum())
+    yield {"component": "embedding", "place": source.place, "token": source.tokens[source.place], "part": own}
+    for (stack, layer), leaf in reached.feed_forward:
+        part = float(_product(leaf, slope[id(leaf)]).sum())
+        if stack in source.stacks:
+            yield {"component": f"feed-forward {layer}", "stack": stack, "layer": layer, "place": source.place,
+                   "token": source.tokens[source.place], "part": part}  # fmt: skip
+    for site, (leaf, alpha, value) in zip(model.proof.sites, reached.heads, strict=False):
+        g = slope[id(leaf)]
+        if site.stack in source.stacks and g is not None:
+            _alone(model, _product(leaf, g)[0].flatten(1), source.place)
+            yield from _head_rows(trace, (site.stack, site.index), _by_key(g, alpha, value))
+    yield {"component": "bias", "part": bias}
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Which token a side is made of, among which, and the stacks that it passed."""
+
+    place: int
+    tokens: tuple[str, ...]
+    stacks: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.tokens)
+
+
+def _source(trace: Trace, cell: Cell, side: str) -> _Source:
+    place, text = (cell.query, trace.queries(cell.stack)) if side == "query" else (cell.key, trace.keys(cell.stack))
+    if cell.stack in ("self", "encoder"):
+        return _Source(place, text.tokens, (cell.stack,))
+    if cell.stack == "cross" and side == "key":
+        return _Source(place, text.tokens, ("encoder",))
+    return _Source(place, text.tokens, ("decoder", "cross"))
+
+
+def _product(leaf: Tensor, slope: Tensor | None) -> Float64[Tensor, "..."]:
+    return torch.zeros_like(leaf).double() if slope is None else leaf.detach().double() * slope.double()
+
+
+def _by_key(slope: Float[Tensor, "one query head d_head"], alpha: Tensor, value: Tensor) -> Float64[Tensor, "head key"]:
+    """What a head brought, by the token whose value it read (without a sink, which has none)."""
+    wide = value[0].repeat_interleave(alpha.shape[1] // value.shape[1], dim=0).double()
+    weights = alpha[0, ..., : wide.shape[1]].double()
+    return torch.einsum("hqk,qhd,hkd->hk", weights, slope[0].double(), wide)
+
+
+def _head_rows(trace: Trace, place: Place, parts: Float64[Tensor, "head key"]) -> Iterator[Row]:
+    stack, layer = place
+    tokens = trace.keys(stack).tokens
+    for head, row in enumerate(parts.tolist()):
+        for key, part in enumerate(row):
+            if part != 0.0:
+                yield {"component": f"L{layer}.H{head}", "stack": stack, "layer": layer, "head": head, "place": key,
+                       "token": tokens[key], "part": part}  # fmt: skip
+
+
+def _alone(model: Model, part: Float64[Tensor, "token number"], place: int) -> None:
+    """Between attentions, a hidden token is made of its own past alone."""
+    size = part.abs().sum(-1)
+    if float(size.sum() - size[place]) > TOLERANCE * float(size.sum()):
+        raise ModelError(
+            f"Tokens must be mixed by attention alone, and queries multiplied with keys in this order, but "
+            f"{model.name} does otherwise; its scores have no such parts."
+        )
+
+
+def _missed(model: Model, rows: list[Row], score: float) -> float:
+    parts = [row["part"] for row in rows]
+    error = abs(sum(parts) - score) / max(abs(score), max(map(abs, parts)), 1e-9)
+    if not error <= TOLERANCE:
+        raise ModelError(
+            f"The parts of a score must add up to it to {TOLERANCE:g}, but those of {model.name} miss by {error:.1e}."
+        )
+    return error
+
+
+__all__ = ["Cell", "Why", "why"]
