@@ -1,0 +1,73 @@
+"""The page of an explanation in the browser: its text and verdict, its choosers, both themes, what it saves."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from browser.conftest import Opened
+from headwise.explanations.explanation import Explanation
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., Opened]
+HOSTILE = 'The <img src=x onerror=alert(1)> dog & "the" </script> cat.'
+
+
+@pytest.fixture(scope="module")
+def found(load) -> Explanation:
+    """Two targets besides the whole, and several methods."""
+    return load("tiny:gpt2", "causal-lm").explain(HOSTILE, target=" the sea")
+
+
+def test_the_text_is_text_and_the_verdict_stands_on_top(found: Explanation, open_html: Open) -> None:
+    page = open_html(found.page()).page
+    assert page.locator("img").count() == 0
+    assert page.locator(".text .unit").all_inner_texts() == [unit.name.lstrip("Ġ") for unit in found.units]
+    assert found.verdict is not None
+    assert found.verdict.sentence in page.locator('[role="status"]').inner_text()
+    assert "rests on" in page.locator("h1").inner_text()
+
+
+def test_another_target_and_another_method_have_other_colours(found: Explanation, open_html: Open) -> None:
+    page = open_html(found.page()).page
+
+    def colours() -> list[str]:
+        return page.locator(".text .unit").evaluate_all("all => all.map(one => one.style.backgroundColor)")
+
+    first = colours()
+    page.select_option('[aria-label="explain"]', "1")
+    assert found.targets[1].name in page.locator("h1").inner_text()
+    second = colours()
+    other = next(name for name in found.others if name != "random")
+    page.select_option('[aria-label="by"]', label=other)
+    assert f"By {other}." in page.locator("p.muted").first.inner_text()
+    assert len({tuple(row) for row in (first, second, colours())}) == 3
+
+
+def test_light_and_dark_and_narrow(found: Explanation, open_html: Open) -> None:
+    for theme in ("light", "dark"):
+        page = open_html(found.page(), width=400, theme=theme).page
+        shade = "getComputedStyle(document.body).backgroundColor"
+        before = page.evaluate(shade)
+        page.click("text=light or dark")
+        assert page.evaluate(shade) != before
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_both_curves_are_saved_as_svg(found: Explanation, open_html: Open) -> None:
+    page = open_html(found.page()).page
+    files = []
+    page.on("download", files.append)
+    page.click("text=save as SVG")
+    for _ in range(100):
+        if len(files) == 2:
+            break
+        page.wait_for_timeout(50)
+    assert {file.suggested_filename for file in files} == {"headwise-removed.svg", "headwise-kept.svg"}
+    for file in files:
+        root = ET.fromstring(Path(file.path()).read_text("utf-8"))
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert root.find(".//{http://www.w3.org/2000/svg}polyline") is not None
