@@ -17,7 +17,7 @@ from headwise.errors import InputError
 from headwise.interventions.outcomes import ask
 from headwise.studies.ablation import Ablation
 from headwise.studies.ablation.answers import MATTER, answers
-from headwise.studies.ablation.facts import SCHEMA
+from headwise.studies.ablation.facts import SCHEMA, ends
 from headwise.studies.study import Setting
 from references.compare import assert_close
 
@@ -94,6 +94,14 @@ def test_every_kind_of_model_has_effects(load, tmp_path: Path, name: str, task: 
     assert (heads(table, "mean", next(iter(sorted(numbers))))["value"].abs() > 0).any()
     assert table.filter(part="feed-forward", stack="cross").is_empty()
     assert len(list(Ablation().answers(table, setting_of(result.manifest)))) == 2
+
+
+def test_an_interval_of_nothing_is_not_known() -> None:
+    values = np.stack([np.arange(101.0), np.full(101, np.nan), np.r_[np.nan, np.ones(100)]], axis=1)
+    low, high = ends(values)
+    np.testing.assert_allclose(low, [2.5, np.nan, 1.0])
+    np.testing.assert_allclose(high, [97.5, np.nan, 1.0])
+    assert np.isnan(ends(np.full(5, np.nan))[0])
 
 
 def table_of(values: list[float], lows: list[float | None], rho: dict[str, tuple[float, float | None]]) -> pl.DataFrame:

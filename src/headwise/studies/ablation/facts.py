@@ -81,9 +81,10 @@ def resampled(texts: int, seed: int) -> Array | None:
 
 
 def ends(values: Array) -> tuple[Any, Any]:
-    """The middle 95 % along the first axis."""
-    low, high = np.nanquantile(values, [0.025, 0.975], axis=0)
-    return low, high
+    """The middle 95 % along the first axis; NaN where nothing is known (a null share that is 0 everywhere)."""
+    unknown = np.isnan(values).all(0)
+    low, high = np.nanquantile(np.where(unknown, 0.0, values), [0.025, 0.975], axis=0)
+    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
 
 def _bounds(values: Array, weights: Array | None) -> tuple[list[Any], list[Any]]:
