@@ -103,7 +103,7 @@ def who_does_it() -> str:
             rows.append([model, row["role"], row["task"], str(count), interval(row, "gain", digits=3),
                          f"{row['beaten']:.1f}", mark])  # fmt: skip
     return lines(
-        "| model | looks like | task | heads | lost beyond random heads | draws that lose less | does it |", rows
+        "| model | looks like | task | heads | lost beyond random heads | draws beaten | does it |", rows
     )
 
 
