@@ -65,6 +65,14 @@ def which_heads() -> str:
     return lines("| model | texts | heads | worse without, for sure | better | those that matter most |", rows)
 
 
+def found_by_estimate(table: pl.DataFrame, count: int = 10) -> str:
+    """How many of the heads that matter most are among as many by the first order."""
+    heads = table.filter(part="head").drop_nulls("estimate")
+    places = [set(heads.sort(by, descending=True).head(count).select("stack", "name").rows())
+              for by in ("value", "estimate")]  # fmt: skip
+    return f"{len(places[0] & places[1])} of {count}"
+
+
 def what_tells() -> str:
     rows = []
     for model, table, _ in stored("ablation"):
@@ -74,8 +82,8 @@ def what_tells() -> str:
             row = found[name]
             ends = (row["low"], row["high"]) if row["value"] >= 0 or row["low"] is None else (-row["high"], -row["low"])
             cells.append(f"{sign(*ends, line=TELLS)} {interval(row)}")
-        rows.append([model, *cells])
-    return lines(f"| model | {' | '.join(STATISTICS.values())} |", rows)
+        rows.append([model, *cells, found_by_estimate(table)])
+    return lines(f"| model | {' | '.join(STATISTICS.values())} | of the ten that matter most, by one pass |", rows)
 
 
 def taken_away() -> str:
@@ -102,9 +110,7 @@ def who_does_it() -> str:
             mark = "✅" if row["verdict"] == "role" else "❌"
             rows.append([model, row["role"], row["task"], str(count), interval(row, "gain", digits=3),
                          f"{row['beaten']:.1f}", mark])  # fmt: skip
-    return lines(
-        "| model | looks like | task | heads | lost beyond random heads | draws beaten | does it |", rows
-    )
+    return lines("| model | looks like | task | heads | lost beyond random heads | draws beaten | does it |", rows)
 
 
 def which_edges() -> str:

@@ -58,7 +58,7 @@ def test_what_moves_is_what_plain_passes_move(load, tmp_path: Path) -> None:
 
 def test_a_run_has_every_quantity(load, tmp_path: Path) -> None:
     file = tmp_path / "x.txt"
-    file.write_text("\n".join([TEXT, TEXT[:40], TEXT[10:]]))
+    file.write_text("\n".join([TEXT, TEXT[:40], TEXT[10:], TEXT[:30], TEXT[5:35], TEXT[20:]]))
     result = hw.run("edges", load("tiny:llama", "causal-lm"), corpus=file, out=tmp_path / "out")
     table = result.table
     assert set(table.filter(part="layer")["quantity"]) == set(OF_LAYERS)

@@ -144,13 +144,13 @@ def test_a_head_looks_like_a_role_from_its_threshold_on() -> None:
 @pytest.mark.parametrize(
     ("own", "controls", "idle", "verdict"),
     [
-        ([1.0, 1.1, 1.2], [[0.1] * 10] * 3, False, "role"),
-        ([1.0, 1.1, 1.2], [[0.1] * 10] * 3, True, "looks like"),
-        ([1.0, 1.1, 1.2], [[2.0] * 10] * 3, True, "role"),
-        ([1.0, 1.1, 1.2], [[0.1] * 9 + [2.0]] * 3, False, "role"),  # nine of ten draws change less
-        ([1.0, 1.1, 1.2], [[0.1] * 8 + [2.0] * 2] * 3, False, "looks like"),
-        ([1.0, -1.1, 0.1], [[0.0] * 10] * 3, False, "looks like"),  # the interval holds 0
-        ([1.0, 1.1], [[0.1] * 10] * 2, False, "looks like"),  # too few texts for an interval
+        ([1.0, 1.1, 1.2] * 2, [[0.1] * 10] * 6, False, "role"),
+        ([1.0, 1.1, 1.2] * 2, [[0.1] * 10] * 6, True, "looks like"),
+        ([1.0, 1.1, 1.2] * 2, [[2.0] * 10] * 6, True, "role"),
+        ([1.0, 1.1, 1.2] * 2, [[0.1] * 9 + [2.0]] * 6, False, "role"),  # nine of ten draws change less
+        ([1.0, 1.1, 1.2] * 2, [[0.1] * 8 + [2.0] * 2] * 6, False, "looks like"),
+        ([1.0, -1.1, 0.1] * 2, [[0.0] * 10] * 6, False, "looks like"),  # the interval holds 0
+        ([1.0, 1.1, 1.2, 1.3, 1.4], [[0.1] * 10] * 5, False, "looks like"),  # too few texts for an interval
     ],
 )
 def test_verdicts(own: list[float], controls: list[list[float]], idle: bool, verdict: str) -> None:
@@ -160,12 +160,13 @@ def test_verdicts(own: list[float], controls: list[list[float]], idle: bool, ver
 def test_the_strongest_role_is_the_one_farthest_over_its_threshold() -> None:
     rows = [("previous", 0, 0.5), ("copying", 0, 6.0), ("previous", 1, 0.3), ("copying", 1, 2.9)]
     table = pl.DataFrame(
-        [{"part": "head", "role": role, "stack": "self", "layer": 0, "head": head, "name": "", "value": value}
-         for role, head, value in rows], schema=SCHEMA,
+        [{"part": "head", "role": role, "stack": "self", "layer": 0, "head": at, "name": f"L0.H{at}", "value": value}
+         for role, at, value in rows], schema=SCHEMA,
     )  # fmt: skip
-    best = most_like(table, {"copying"})
+    best = most_like(table, {("copying", "L0.H0")})
     assert best["role"].to_list() == ["copying", "none"]
     assert best["tested"].to_list() == [True, False]
+    assert most_like(table, {("copying", "L0.H1")})["tested"].to_list() == [False, False], "others were taken away"
 
 
 def test_the_words() -> None:

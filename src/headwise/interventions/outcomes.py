@@ -91,11 +91,11 @@ class Question:
             right = (logits.argmax(-1) == self.labels[0]).to(said)
             return torch.stack([-said, said.exp(), right], dim=-1)
         asked = self.labels >= 0
-        rows = logits[:, asked]
-        loss = torch.nn.functional.cross_entropy(
-            rows.flatten(0, 1), self.labels[asked].repeat(len(rows)), reduction="none"
-        )
-        return loss.view(len(rows), -1)
+        # One copy after the other: a copy's logits are some 25 MB, all of them would be new pages every time.
+        losses = [
+            torch.nn.functional.cross_entropy(copy[asked], self.labels[asked], reduction="none") for copy in logits
+        ]
+        return torch.stack(losses)
 
     def effects(self, clean: Tensor, found: Float[Tensor, "copy place ..."]) -> Float64[Tensor, "copy number"]:
         """How far `found` is from `clean`: mean differences, or the mean distance of vectors."""

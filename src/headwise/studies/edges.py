@@ -200,8 +200,8 @@ def _rows(state: State, part: str, seed: int) -> Iterator[dict[str, Any]]:
                    "gain": float(np.mean(rho[at] - rho[0])), "texts": len(texts),
                    "edges": sum(len(text) for text in texts)}  # fmt: skip
             if weights is not None:
-                low, high = ends(weights @ rho[at])
-                gain_low, gain_high = ends(weights @ (rho[at] - rho[0]))
+                low, high = map(float, ends(weights @ rho[at]))
+                gain_low, gain_high = map(float, ends(weights @ (rho[at] - rho[0])))
                 row |= {"low": low, "high": high, "gain_low": gain_low, "gain_high": gain_high}
             yield row
 

@@ -91,8 +91,8 @@ class Ablation(Study):
     @classmethod
     def for_report(cls, means: Means) -> Mapping[str, Any]:
         if means.seconds is None:
-            return {"ways": ("mean",), "texts": 4, "curve": 2, "draws": 1}
-        return {"ways": ("mean",), "texts": min(32, means.passes(100.0)), "curve": 1, "draws": 1}
+            return {"ways": ("mean",), "texts": 6, "curve": 1, "draws": 1}
+        return {"ways": ("mean",), "texts": min(32, max(6, means.passes(100.0))), "curve": 1, "draws": 1}
 
     def check(self, model: Model) -> None:
         super().check(model)

@@ -67,7 +67,7 @@ class Roles(Study):
 
     @classmethod
     def for_report(cls, means: Means) -> Mapping[str, Any]:  # noqa: ARG003
-        return {"sequences": 4, "texts": 4, "draws": 6}
+        return {"sequences": 6, "texts": 6, "draws": 6}
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         return observed(layer, reading, self.quantity)

@@ -76,17 +76,20 @@ def drawn_atlas(table: pl.DataFrame, setting: Setting) -> dict[str, Any]:
     if table.is_empty():
         return {}
     trials = table.filter((pl.col("part") == "trial") & pl.col("gain").is_not_null())
-    passed = set(trials.filter(verdict=PASSED)["role"])
-    heads = table.filter(part="head")
+    passed = [
+        (row["role"], name) for row in trials.filter(verdict=PASSED).to_dicts() for name in row["heads"].split(", ")
+    ]
+    heads, several = table.filter(part="head"), len(setting.stacks) > 1
 
     def one(stack: str, where: str) -> dict[str, Any]:
-        rows = most_like(heads.filter(stack=stack), passed)
+        own = {(role, name.removeprefix(f"{stack} ")) for role, name in passed if not several or name.startswith(stack)}
+        rows = most_like(heads.filter(stack=stack), own)
         return {
             "atlas": themed(
                 atlas(rows, [*ROLES, "none"]),
                 f"{where}: what each head looks like most",
-                "The role whose score is highest in terms of its threshold; grey: none reaches it. A dot: the role was",
-                "tested by taking its heads away, and is one; all others only look like it.",
+                "The role whose score is highest in terms of its threshold; grey: none reaches it. A dot: the head was",
+                "taken away with those most like it, and the role is one; all others only look like it.",
             )
         }
 
@@ -94,8 +97,11 @@ def drawn_atlas(table: pl.DataFrame, setting: Setting) -> dict[str, Any]:
     return charts | ({"trials": _trials(trials, setting)} if len(trials) else {})
 
 
-def most_like(heads: pl.DataFrame, passed: set[str]) -> pl.DataFrame:
-    """For every head the role with the highest score over its threshold; `none` where no score reaches it."""
+def most_like(heads: pl.DataFrame, passed: set[tuple[str, str]]) -> pl.DataFrame:
+    """For every head the role with the highest score over its threshold; `none` where no score reaches it.
+
+    `passed`: roles that are ones, with the heads that were taken away; those are `tested`.
+    """
     over = pl.col("value") / pl.col("role").replace_strict({role: threshold(role) for role in ROLES})
     best = (
         heads.with_columns(over=over)
@@ -104,7 +110,9 @@ def most_like(heads: pl.DataFrame, passed: set[str]) -> pl.DataFrame:
         .first()
     )
     role = pl.when(pl.col("over") >= 1).then(pl.col("role")).otherwise(pl.lit("none"))
-    return best.with_columns(role=role).with_columns(tested=pl.col("role").is_in(list(passed))).sort("layer", "head")
+    named = pl.concat_str("role", "name", separator=" ")
+    best = best.with_columns(role=role)
+    return best.with_columns(tested=named.is_in([f"{r} {head}" for r, head in passed])).sort("layer", "head")
 
 
 def _trials(trials: pl.DataFrame, setting: Setting) -> Any:
