@@ -68,14 +68,15 @@ def test_effects_are_those_of_plain_passes(load, corpus: Path, tmp_path: Path) -
 
 
 def test_batches_and_shards_play_no_part(load, corpus: Path, tmp_path: Path) -> None:
-    model, settings = load("tiny:bert", "masked-lm"), {"ablation": {"curve": 1, "texts": 3}}
+    model, settings = load("tiny:bert", "masked-lm"), {"ablation": {"curve": 1, "texts": 6, "ways": ("mean",)}}
+    corpus.write_text("\n".join([*LINES, *(line[4:] for line in LINES)]))
     whole = hw.run("ablation", model, corpus=corpus, out=tmp_path / "a", settings=settings)
     parts = hw.run(
         "ablation", model, corpus=corpus, out=tmp_path / "b", settings=settings, shard_documents=1, batch_tokens=8
     )
     for column in ("value", "low", "high", "estimate", "null"):
         assert_close(whole.table[column].to_torch(), parts.table[column].to_torch(), 1e-5)
-    assert whole.table["texts"].max() == 3
+    assert whole.table["texts"].max() == 6
 
 
 @pytest.mark.parametrize(
