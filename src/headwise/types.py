@@ -12,7 +12,7 @@ from functools import cached_property, wraps
 from typing import Any, TypeVar, cast
 
 import torch
-from jaxtyping import Bool, Float, Float64, Int
+from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
 
@@ -31,6 +31,9 @@ class Encoding:
     offsets: tuple[tuple[int, int], ...]
     unit: tuple[int, ...]
     words: tuple[str, ...]  # the text of each unit
+    places: tuple[tuple[float, ...], ...] = ()  # of a patch (top, left, bottom, right) in shares of the picture, of a
+    # frame (start, stop) in seconds, () of a token that has none; () for text
+    given: Mapping[str, Tensor] = field(default_factory=dict, repr=False, compare=False)  # what stands for the ids
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -46,17 +49,17 @@ class Batch:
 
     @cached_property
     def mask(self) -> Bool[Tensor, "batch token"]:
-        return real_tokens(self.texts, self.inputs["input_ids"])
+        return real_tokens(self.texts, next(iter(self.inputs.values())).device)
 
     @cached_property
     def target_mask(self) -> Bool[Tensor, "batch token"]:
-        return real_tokens(self.targets, self.inputs["decoder_input_ids"])
+        return real_tokens(self.targets, self.inputs["decoder_input_ids"].device)
 
 
-def real_tokens(texts: tuple[Encoding, ...], ids: Int[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:
+def real_tokens(texts: tuple[Encoding, ...], device: torch.device) -> Bool[Tensor, "batch token"]:
     """True at real tokens, False at padding."""
-    lengths = torch.tensor([len(text) for text in texts], device=ids.device)
-    return torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
+    lengths = torch.tensor([len(text) for text in texts], device=device)
+    return torch.arange(int(lengths.max()), device=device) < lengths[:, None]
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,8 @@ def page(model: Loaded, seconds: float) -> Iterator[str]:
     yield f"        {_long(model)}"
     for stack, blocks in proof.bare.items():
         yield f"        no attention in {stack} block{'s' * (len(blocks) > 1)} {', '.join(map(str, blocks))}"
+    if proof.unseen:
+        yield f"        not seen, and so not shown: the attention of {', '.join(proof.unseen)}"
     yield ""
     yield from _sites(model)
     yield ""

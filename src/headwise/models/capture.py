@@ -61,6 +61,18 @@ class Call:
         out, alpha = self.eager(self.module, query, self.key, self.value, *by_place, **by_name, **options)
         return (out, alpha) if self.edit is None else self.edit(self, start, out, alpha)
 
+    def mixed(self, alpha: Tensor) -> Tensor:
+        """Σ_k α V as [batch query head d_head]."""
+        value = at_least_float(self.value).repeat_interleave(alpha.shape[1] // self.value.shape[1], dim=1)
+        return torch.einsum("bhqk,bhkd->bqhd", at_least_float(alpha), value)
+
+    def unscaled(self, alpha: Tensor | None, rows: int) -> Tensor:
+        """`mixed` of the whole map, or of its blocks of rows where it was not kept."""
+        if alpha is not None:
+            return self.mixed(alpha)
+        blocks = range(0, self.length, rows)
+        return torch.cat([self.mixed(self.rows(start, start + rows)[1]) for start in blocks], dim=1)
+
     def _cut(self, option: Any, start: int, stop: int) -> Any:
         """Masks and position biases have a query axis of their own; everything else is left alone."""
         has_rows = isinstance(option, Tensor) and option.ndim == 4 and option.shape[2] == self.length > 1
@@ -109,6 +121,8 @@ class Site:
     circuit: Circuit
     causal: bool  # the first query does not see the last key
     gated: bool = False  # the projection reads g ⊙ out: a gate, norm or scale stands between
+    scaled: bool = False  # out = s ⊙ Σ α V, a number a row and head: the weights do not count the row's sink
+    tokens_first: bool = False  # inside the model the first axis is the tokens and the second the texts (FSMT)
     block: int | None = None  # the number of the block that it stands in, where blocks without attention count too
     last_of: nn.Module | None = None  # the module of `circuit.last`: what it reads is the block's output
 
@@ -145,8 +159,9 @@ class Recorder:
         site, (call, alpha, attended) = self.sites[self.done], self.pending
         self.done, self.pending = self.done + 1, None
         if self.wanted(site):
-            gate = gate_of(read, attended) if site.gated else None
-            out = at_least_float(out).reshape(len(call.query), call.length, -1)
+            attended = call.unscaled(alpha, self.rows) if site.scaled else attended
+            gate = gate_of(by_text(site, read), attended) if site.gated else None
+            out = by_text(site, at_least_float(out)).reshape(len(call.query), call.length, -1)
             for layer in self._layers(site, call, alpha, out, gate):
                 self.visit(layer)
 
@@ -159,7 +174,7 @@ class Recorder:
         if not bool(key_mask.all()):
             value = torch.where(key_mask[:, None, :, None], value, 0.0)
         residual = self.residuals.get(site.residual_of) if site.residual_of is not None else None
-        residual = None if residual is None else at_least_float(residual)
+        residual = None if residual is None else by_text(site, at_least_float(residual))
         step = call.length if alpha is not None else self.rows
         for start in range(0, call.length, step):
             rows = slice(start, start + step)
@@ -175,6 +190,11 @@ class Recorder:
                 residual=None if residual is None else residual[:, rows],
                 gate=None if gate is None else gate[:, :, rows],
             )  # fmt: skip
+
+
+def by_text(site: Site, inside: Tensor) -> Tensor:
+    """What a module inside the model is given, texts first."""
+    return inside.transpose(0, 1) if site.tokens_first else inside
 
 
 def gate_of(read: Tensor, out: Tensor) -> Tensor:

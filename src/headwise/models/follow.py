@@ -36,7 +36,7 @@ class Following(TorchFunctionMode):
         super().__init__()
         self.seen, self.probing, self.paused = seen, probing, 0
         self.modules: list[nn.Module] = []  # those that are running, the innermost last
-        self.batches: list[int] = []  # how many texts each of them was given
+        self.texts = 0  # how many texts the whole model was given
         self.weights: dict[int, tuple[Tensor, Tensor]] = {}  # by id: what came of a softmax (kept alive), its scores
         self.outputs: dict[int, tuple[Tensor, int]] = {}  # by id: what came of an attention output, number of its call
         self.calls = 0
@@ -111,9 +111,8 @@ class Following(TorchFunctionMode):
         self.weights = {key: kept for key, kept in self.weights.items() if kept[1] is not scores}
         if isinstance(equation, str):
             return self._by_letters(equation.replace(" ", ""), left, right, scores)
-        texts = self.batches[-1] if self.batches else 0
-        if left.ndim == 3 and texts and len(left) % texts == 0:
-            alpha, value = (x.unflatten(0, (texts, -1)) for x in (left, right))
+        if left.ndim == 3 and self.texts and len(left) % self.texts == 0:
+            alpha, value = (x.unflatten(0, (self.texts, -1)) for x in (left, right))
         elif left.ndim == 4 and right.ndim == 4:
             alpha, value = left, right
         else:
@@ -172,14 +171,13 @@ def following(model: nn.Module, mode: Following) -> Iterator[None]:
     """Run `model` under `mode`, which is told what module is running."""
 
     def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        main = args[0] if args else kwargs.get("hidden_states")
-        around = mode.batches[-1] if mode.batches else 0
+        if not mode.modules:  # subtle: inside the model the first axis may be the tokens (FSMT)
+            given = next((x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.ndim), None)
+            mode.texts = 0 if given is None else len(given)
         mode.modules.append(module)
-        mode.batches.append(len(main) if isinstance(main, Tensor) and main.ndim == 3 else around)
 
     def leave(_module: nn.Module, _args: Any, _out: Any) -> None:
         mode.modules.pop()
-        mode.batches.pop()
 
     with ExitStack() as stack:
         for module in model.modules():

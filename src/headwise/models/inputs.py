@@ -11,23 +11,27 @@ import torch
 from headwise.errors import InputError
 from headwise.models.capture import evaluating, quiet
 from headwise.models.probe import vocabulary
+from headwise.models.senses import read_picture, read_sound, unread
 from headwise.text.tokens import encode, encode_ids
 from headwise.types import Encoding
 
 if TYPE_CHECKING:
     from headwise.models.model import Model
 
+WAYS = ("text", "ids", "messages", "image", "audio")
 Messages = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What `model.trace` was given. One of `text`, `ids` and `messages` must be there."""
+    """What `model.trace` was given. One of `text`, `ids`, `messages`, `image` and `audio` must be there."""
 
     text: str | None = None
     pair: str | None = None
     ids: Sequence[int] | None = None
     messages: Messages | None = None
+    image: Any = None
+    audio: Any = None
     add_special_tokens: bool = True
     generate: int = 0  # tokens that the model shall write first
     truncate: bool = False
@@ -35,10 +39,18 @@ class Asked:
 
 def read(model: Model, asked: Asked) -> tuple[Encoding, int | None]:
     """The source's tokens, and the place of the first one that is an answer, where one was given or written."""
-    given = [name for name in ("text", "ids", "messages") if getattr(asked, name) is not None]
+    given = [name for name in WAYS if getattr(asked, name) is not None]
     if len(given) != 1:
         got = " and ".join(given) or "none"
-        raise InputError(f"One of text (a string), ids and messages must be given, but {got} was; pass one of them.")
+        raise InputError(
+            f"One of text (a string), ids, messages, image and audio must be given, but {got} was; pass one of them."
+        )
+    if asked.image is not None:
+        return read_picture(model, asked.image), None
+    if asked.audio is not None:
+        return read_sound(model, asked.audio), None
+    if model.sense != "text":
+        raise unread(model.name, model.sense, "text")
     if asked.ids is not None:
         source, answer = from_ids(model, asked.ids), None
     elif asked.messages is not None:

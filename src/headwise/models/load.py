@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,23 +10,25 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoFeatureExtractor, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from headwise.errors import HeadwiseError, InputError, ModelError
 from headwise.models.capture import quiet
 from headwise.models.model import Model
-from headwise.models.own import own_pair
+from headwise.models.own import given_extractor, own_pair
 from headwise.models.packaged import PACKAGED, SHIPPED, packaged_folder
 from headwise.models.proof import prove
-from headwise.models.tasks import auto_class
-from headwise.models.tiny import tiny_model
+from headwise.models.senses import NoTokenizer, sense_of, textless
+from headwise.models.tasks import auto_class, tower
+from headwise.models.tiny import tiny_extractor, tiny_model
 from headwise.traces import Trace
 
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "source.spm",
                 "sentencepiece.bpe.model")  # fmt: skip
 ENDINGS = {"ForCausalLM": "causal-lm", "GPT2LMHeadModel": "causal-lm", "ForMaskedLM": "masked-lm",
            "ForSequenceClassification": "classification", "ForConditionalGeneration": "translation",
-           "MTModel": "translation"}  # fmt: skip
+           "MTModel": "translation", "ForImageClassification": "image-classification",
+           "ForSpeechSeq2Seq": "transcription", "WhisperForConditionalGeneration": "transcription"}  # fmt: skip
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
 
 
@@ -40,9 +43,9 @@ def load(
 ) -> Model:
     """Load a model and prove its attention.
 
-    `source`: a hub id, a folder with safetensors, "demo" | "demo-llm" | "demo-base" | "demo-nmt",
-    "tiny:bert" and its like, a .gguf file, or a model of one's own: a (model, tokenizer) pair, a pipeline, a
-    SentenceTransformer, a DataParallel. That one is switched to eval mode and otherwise left as it is. `task` adds a
+    `source`: a hub id, a folder with safetensors, "demo" | "demo-llm" | "demo-base" | "demo-nmt" |
+    "demo-whisper", "tiny:bert" and its like, a .gguf file, or a model of one's own: a (model, tokenizer) pair, a
+    pipeline, a SentenceTransformer, a DataParallel. That one is switched to eval mode and else left. `task` adds a
     head; dtype="auto" is the checkpoint's own.
     """
     kind = _dtype(dtype)
@@ -50,14 +53,15 @@ def load(
     if named:
         name = str(source)
         hf, tokenizer = _read(name, task, kind, revision, trust_remote_code)
-        hf = _on_device(hf, device)
+        hf = _on_device(tower(hf, task), device)
     else:
-        hf, tokenizer = own_pair(source)
+        hf, tokenizer = own_pair(source, task)
         name = hf.config.name_or_path or type(hf).__name__
     hf.eval()
     asked = {"device": device, "dtype": str(kind).removeprefix("torch."), "task": task, "revision": revision}
     asked |= {"source": name, "trust_remote_code": trust_remote_code}
-    return Model(name, hf, tokenizer, prove(hf), revision, asked if named else None)
+    extractor, reading = preparation(name, hf) if named else (given_extractor(source), {})
+    return Model(name, hf, tokenizer, prove(hf), revision, extractor, reading, asked if named else None)
 
 
 def own_task(name: str) -> str | None:
@@ -85,6 +89,21 @@ def trace(
     """Everything about one text, or a pair of texts, in one call; `hw.load` first where there are many."""
     loaded = model if isinstance(model, Model) else load(model, task=task, device=device)
     return loaded.trace(text, pair, truncate=truncate)
+
+
+def preparation(name: str, hf: PreTrainedModel) -> tuple[Any, dict[str, Any]]:
+    """What makes of a sound or a picture what the model reads: a feature extractor, or the settings of a picture."""
+    if sense_of(hf) == "text":
+        return None, {}
+    if name.startswith("tiny:"):
+        return tiny_extractor(name.removeprefix("tiny:"), hf), {}
+    where = Path(packaged_folder(name) if name in PACKAGED else name)
+    file = where / "preprocessor_config.json"
+    settings = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    if sense_of(hf) == "image" or not settings:
+        return None, settings
+    with quiet():
+        return AutoFeatureExtractor.from_pretrained(where), settings
 
 
 def _on_device(model: PreTrainedModel, device: str) -> PreTrainedModel:
@@ -124,8 +143,9 @@ def _read(
             options["use_safetensors"] = True
         with quiet():
             reading = {key: value for key, value in options.items() if key != "use_safetensors"}
-            tokenizer = AutoTokenizer.from_pretrained(where, **reading)
             model, info = auto_class(task).from_pretrained(where, dtype=dtype, output_loading_info=True, **options)
+            tokenizer: Any = NoTokenizer(name, sense_of(model)) if textless(model, task) else None
+            tokenizer = tokenizer or AutoTokenizer.from_pretrained(where, **reading)
     except HeadwiseError:
         raise
     except Exception as error:  # whatever transformers makes of a broken checkpoint is one line here
@@ -165,7 +185,7 @@ def _check_folder(where: str) -> None:
         )
     if not (folder / "config.json").is_file():
         raise ModelError(f"A model folder must hold a config.json, but {where} does not; pass a checkpoint's folder.")
-    if not any((folder / file).is_file() for file in VOCABULARIES):
+    if not any((folder / file).is_file() for file in (*VOCABULARIES, "preprocessor_config.json")):
         raise ModelError(f"A model folder must hold its tokenizer, but {where} has no tokenizer.json or vocabulary.")
     if list(folder.glob("*.safetensors")):
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,8 +19,9 @@ from headwise.errors import InputError, ProofError
 from headwise.models import editing
 from headwise.models.capture import ROWS, Recorder, Site, Visitor, evaluating, quiet, recording
 from headwise.models.inputs import Asked, Messages, read
-from headwise.models.probe import accepts, first_output, position_limit, reads_source_twice, without_cache
+from headwise.models.probe import accepts, checking, first_output, position_limit, reads_source_twice, without_cache
 from headwise.models.proof import OUTPUT_TOLERANCE, Proof, output_error
+from headwise.models.senses import batched, sense_of
 from headwise.text.tokens import encode
 from headwise.traces import Trace
 from headwise.types import Batch, Encoding
@@ -40,6 +41,8 @@ class Model:
     tokenizer: PreTrainedTokenizerBase
     proof: Proof
     revision: str | None = None
+    extractor: Any = None  # of a model of sound: the checkpoint's feature extractor
+    reading: Mapping[str, Any] = field(default_factory=dict)  # of a model of pictures: its preprocessor_config.json
     source: Mapping[str, Any] | None = None  # what `hw.load` was called with; None for a model of the user's own
 
     def __repr__(self) -> str:
@@ -48,6 +51,7 @@ class Model:
             f", no attention in {stack} block{'s' * (len(blocks) > 1)} {', '.join(map(str, blocks))}"
             for stack, blocks in self.proof.bare.items()
         )
+        bare += f", not seen: {', '.join(self.proof.unseen)}" if self.proof.unseen else ""
         return f"<headwise.Model {self.name}: {sizes} heads{bare}, proof error {self.proof.projection_error:.0e}>"
 
     @cached_property
@@ -69,6 +73,11 @@ class Model:
         if stack not in self.stacks:
             raise InputError(f"There is no stack {stack!r} in {self.name}; there are {', '.join(self.stacks)}.")
         return tuple(site for site in self.proof.sites if site.stack == stack)
+
+    @cached_property
+    def sense(self) -> str:
+        """What it reads: "text", "image" or "audio"."""
+        return sense_of(self.hf)
 
     @property
     def is_encoder_decoder(self) -> bool:
@@ -101,6 +110,8 @@ class Model:
         roles = ("decoder_start_token_id", "bos_token_id", "pad_token_id")
         known = (getattr(self.hf.config, role, None) for role in roles)
         start = next((number for number in known if isinstance(number, int)), 0)
+        if target.ids[0] == start:  # Whisper's tokenizer writes it itself
+            return cut(target, len(target) - 1)
         token = str(self.tokenizer.convert_ids_to_tokens(start))
         shift = max(target.unit[:-1], default=-1) + 1
         return Encoding(
@@ -116,15 +127,19 @@ class Model:
         """
         if reads_source_twice(self.hf) and not targets:
             targets = [self._shifted(text) for text in texts]
-        pad = self._pad_id((*texts, *targets))
-        inputs = {"input_ids": self._padded([t.ids for t in texts], pad)}
-        inputs["attention_mask"] = self._padded([[1] * len(t) for t in texts], 0)
-        if "token_type_ids" in self.tokenizer.model_input_names:
-            inputs["token_type_ids"] = self._padded([t.segment for t in texts], 0)
+        inputs = batched(texts) if texts[0].given else self._token_inputs(texts, targets)
         if targets:
+            pad = self._pad_id((*texts, *targets))
             inputs["decoder_input_ids"] = self._padded([t.ids for t in targets], pad)
             inputs["decoder_attention_mask"] = self._padded([[1] * len(t) for t in targets], 0)
         return Batch(tuple(texts), tuple(targets), inputs)
+
+    def _token_inputs(self, texts: Sequence[Encoding], targets: Sequence[Encoding]) -> dict[str, Tensor]:
+        inputs = {"input_ids": self._padded([t.ids for t in texts], self._pad_id((*texts, *targets)))}
+        inputs["attention_mask"] = self._padded([[1] * len(t) for t in texts], 0)
+        if "token_type_ids" in self.tokenizer.model_input_names:
+            inputs["token_type_ids"] = self._padded([t.segment for t in texts], 0)
+        return inputs
 
     def _pad_id(self, texts: Sequence[Encoding]) -> int:
         """The model's own padding id, which its head looks for; else one that stands in none of the texts."""
@@ -184,6 +199,8 @@ class Model:
         *,
         ids: Sequence[int] | None = None,
         messages: Messages | None = None,
+        image: Any = None,
+        audio: Any = None,
         generate: int = 0,
         add_special_tokens: bool = True,
         truncate: bool = False,
@@ -192,13 +209,14 @@ class Model:
     ) -> Trace:
         """Everything about one text (or a pair of texts; for an encoder–decoder, source and target).
 
-        In place of a text: `ids`, or a chat as `messages`, which its template writes. `generate` lets the model write
-        that many tokens first; `trace.answer` is where its answer (or the assistant's last turn) begins.
+        In place of a text: `ids`, or a chat as `messages`, which its template writes; of a model of pictures `image`,
+        of one of sound `audio` (models/pictures.py and sounds.py say what may be given). `generate` lets the model
+        write that many tokens first; `trace.answer` is where its answer (or the assistant's last turn) begins.
         `layers` keeps only those layers, for texts whose maps would not fit in memory otherwise. `change`: what is
         changed in the model (headwise.changes); a head whose output is changed keeps its own map.
         """
         changes = tuple(change) if isinstance(change, Sequence) else (change,)
-        asked = Asked(text, pair, ids, messages, add_special_tokens, generate, truncate)
+        asked = Asked(text, pair, ids, messages, image, audio, add_special_tokens, generate, truncate)
         with self.changed(*changes):
             return replace(self._trace(asked, layers), change=changes)
 
@@ -228,7 +246,7 @@ class Model:
         self._check_layers(layers)
         self._check_memory(len(source), len(targets[0]) if targets else 0, layers)
         batch, found = self.batch([source], targets), []
-        with torch.no_grad(), quiet():
+        with torch.no_grad(), quiet(), checking(self.hf, "reading this text"):
             output = self.run(
                 batch, found.append, rows=0, output_hidden_states=True,
                 wanted=lambda site: layers is None or site.index in layers,
@@ -271,18 +289,20 @@ class Model:
         if asked.pair is not None:
             return self.encode_target(asked.pair, truncate=asked.truncate)
         if not self.hf.can_generate():
+            task = "translation" if self.sense == "text" else "transcription"
             raise InputError(
                 f"{self.name} reads a source and a target, but only one text was given; pass the target as the pair, "
-                "or load the model with task='translation' to have it written."
+                f"or load the model with task={task!r} to have it written."
             )
-        inputs = {name: t for name, t in self.batch([source]).inputs.items() if name != "token_type_ids"}
+        inputs: dict[str, Any] = dict(self.batch([source]).inputs)
+        inputs.pop("token_type_ids", None)
         with torch.no_grad(), evaluating(self.hf):
             ids = self.hf.generate(  # type: ignore[operator] - a mixin that pyright takes for a tensor
                 **inputs, max_new_tokens=min(128, self.limit or 128), num_beams=1, do_sample=False
             )
         written = str(self.tokenizer.decode(ids[0], skip_special_tokens=True))
         if not written.strip():
-            raise InputError(f"{self.name} wrote an empty translation; pass the target as the pair.")
+            raise InputError(f"{self.name} wrote nothing; pass the target as the pair.")
         return self.encode_target(written, truncate=asked.truncate)
 
     def _check_layers(self, layers: Sequence[int] | None) -> None:
@@ -308,11 +328,18 @@ def map_bytes(sites: Sequence[Site], tokens: int, target: int) -> int:
     return sum(2 * 4 * site.circuit.w_o.shape[0] * sizes.get(site.stack, tokens * tokens) for site in sites)
 
 
+def cut(text: Encoding, length: int) -> Encoding:
+    """The first `length` tokens."""
+    axes = ("tokens", "ids", "special", "segment", "offsets", "unit", "places")
+    shorter = {name: getattr(text, name)[:length] for name in axes}
+    return replace(text, **shorter, words=text.words[: max(shorter["unit"], default=-1) + 1])
+
+
 @contextmanager
 def _padding(config: Any, batch: Batch) -> Iterator[None]:
     """For the pass the config has the batch's padding id: without one GPT-2 and Llama classifiers refuse batches."""
-    ids, mask = batch.inputs["input_ids"], batch.mask
-    if bool(mask.all()) or getattr(config, "pad_token_id", None) is not None:
+    ids, mask = batch.inputs.get("input_ids"), batch.mask
+    if ids is None or bool(mask.all()) or getattr(config, "pad_token_id", None) is not None:
         yield
         return
     config.pad_token_id = int(ids[~mask][0])
@@ -329,7 +356,9 @@ def hidden_states(output: Any) -> dict[str, Float[Tensor, "layer batch token d_m
     """
     names = {"self": "hidden_states", "encoder": "encoder_hidden_states", "decoder": "decoder_hidden_states"}
     states = {stack: getattr(output, name, None) for stack, name in names.items()}
-    return {stack: torch.stack(_of_one_width(state)) for stack, state in states.items() if state is not None}
+    # subtle: Pegasus-X keeps global and local tokens apart, and its states are pairs
+    plain = {stack: state for stack, state in states.items() if state and all(isinstance(s, Tensor) for s in state)}
+    return {stack: torch.stack(_of_one_width(state)) for stack, state in plain.items()}
 
 
 def _of_one_width(states: Sequence[Tensor]) -> list[Tensor]:

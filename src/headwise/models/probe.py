@@ -14,9 +14,11 @@ from transformers import PreTrainedModel
 
 from headwise.errors import HeadwiseError, ModelError
 from headwise.models.capture import Call, at_least_float, first_tensor, followed, watching
+from headwise.models.senses import probe_of, sense_of, starting
 
 PROBE, TARGET_PROBE = 5, 3  # tokens; unequal, so that the shape of a call tells its stack
 LONG_PROBE, LONG_TARGET_PROBE = 40, 23  # of the comparison of outputs: windows and top-k of tiny models bite
+NAMES_OF_LIMITS = ("max_position_embeddings", "n_positions", "max_target_positions")
 Event = tuple[str, nn.Module, Tensor]
 
 
@@ -65,7 +67,12 @@ def first_output(output: object) -> Tensor:
 
 
 def probe_inputs(model: PreTrainedModel, length: int = PROBE, target: int = TARGET_PROBE) -> dict[str, Tensor]:
-    """Token ids spread over the vocabulary, the last of them the end of the text where the model looks for it."""
+    """Token ids spread over the vocabulary, the last of them the end of the text where the model looks for it.
+
+    A model of pictures or sound gets noise of its own size, whatever `length` is.
+    """
+    if sense_of(model) != "text":
+        return {**probe_of(model), **starting(model, target)}
     ids = torch.arange(1, length + 1, device=model.device)[None] * vocabulary(model) // (length + 2)
     if reads_source_twice(model):
         ids[:, -1] = eos_id(model)
@@ -78,8 +85,13 @@ def probe_inputs(model: PreTrainedModel, length: int = PROBE, target: int = TARG
 
 def vocabulary(model: PreTrainedModel) -> int:
     """How many token ids the model knows."""
-    table = getattr(model.get_input_embeddings(), "weight", None)
+    try:
+        table = getattr(model.get_input_embeddings(), "weight", None)
+    except NotImplementedError:
+        table = None
     size = getattr(model.config, "vocab_size", None) if table is None else len(table)  # type: ignore[arg-type]
+    if size is None and hasattr(model.config, "num_hash_buckets"):  # CANINE hashes the code points of Unicode
+        return 0x110000
     if not isinstance(size, int):
         raise ModelError(
             "A model must have a table of token embeddings or a vocab_size, but "
@@ -110,7 +122,7 @@ def without_cache(model: PreTrainedModel) -> dict[str, Any]:
 
 def position_limit(model: PreTrainedModel) -> int | None:
     """The most tokens the model can read; None where its positions know no limit."""
-    named = (getattr(model.config, name, None) for name in ("max_position_embeddings", "n_positions"))
+    named = (getattr(model.config, name, None) for name in NAMES_OF_LIMITS)
     positions = next((number for number in named if number is not None), None)
     if positions is None:
         return None
@@ -130,6 +142,6 @@ def checking(model: PreTrainedModel, what: str) -> Iterator[None]:
     except Exception as error:
         reason = next(iter(str(error).splitlines()), "")[:160]
         raise ModelError(
-            f"A model must run on a probe of token ids, but {model.config.model_type} raised {type(error).__name__} "
+            f"A model must run on what it is given, but {model.config.model_type} raised {type(error).__name__} "
             f"({reason}) while headwise was {what}; it cannot be analysed."
         ) from error

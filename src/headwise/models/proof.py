@@ -46,10 +46,19 @@ from headwise.models.probe import (
     reads_source_twice,
     without_cache,
 )
-from headwise.models.surroundings import as_matrix, block_numbers, find_circuit, find_projection, relative, shaped
+from headwise.models.surroundings import (
+    SAME,
+    as_matrix,
+    block_numbers,
+    find_circuit,
+    find_projection,
+    relative,
+    shaped,
+)
 from headwise.types import Circuit
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 2e-2}
+NO_WEIGHTS = ("Linear", "Lightning", "Delta")  # of a class of attention: it mixes tokens without weights
 OUTPUT_TOLERANCE = {**TOLERANCE, torch.float64: 1e-5}  # many families take the softmax in float32 whatever the dtype
 
 
@@ -63,6 +72,7 @@ class Proof:
     sdpa: bool = True  # torch's fused attention gives the same output, and so may run long texts
     blocks: bool = True  # a block of query rows by itself is what it is in the whole map
     bare: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # by stack, the blocks that have no attention
+    unseen: tuple[str, ...] = ()  # classes of attention of which no call was seen: a stack that cannot be shown (LED)
 
 
 def prove(model: PreTrainedModel) -> Proof:
@@ -83,7 +93,7 @@ def prove(model: PreTrainedModel) -> Proof:
             f"projection differs by {projection_error:.1e} and the output by {output_error:.1e}; "
             "this model is not supported. `headwise list families` shows those that are."
         )
-    return Proof(sites, projection_error, output_error, sdpa, blocks, bare)
+    return Proof(sites, projection_error, output_error, sdpa, blocks, bare, unseen(model, sites, timeline))
 
 
 def check_finite(model: PreTrainedModel) -> None:
@@ -107,6 +117,7 @@ def find(model: PreTrainedModel) -> tuple[Timeline, tuple[Site, ...], dict[str, 
     found = [examine(timeline, place, model) for place in range(len(timeline.calls))]
     sites, bare = number(tuple(site for site, _ in found), seen)
     check_heads(model, sites)
+    check_lengths(model, sites, timeline)
     return timeline, sites, bare, max(error for _, error in found)
 
 
@@ -118,6 +129,26 @@ def check_heads(model: PreTrainedModel, sites: tuple[Site, ...]) -> None:
             raise ModelError(
                 f"The layers of a stack must have equally many heads, but in {model.config.model_type} some have "
                 f"{' and some '.join(map(str, sorted(sizes)))}; it cannot be analysed yet."
+            )
+
+
+def check_lengths(model: PreTrainedModel, sites: tuple[Site, ...], timeline: Timeline) -> None:
+    """So must they have equally many tokens: CANINE, Funnel and Swin put tokens together on the way."""
+    sizes: dict[str, set[tuple[int, ...]]] = {}
+    for site, (_, call, *_) in zip(sites, timeline.calls, strict=True):
+        sizes.setdefault(site.stack, set()).add((len(call.query), call.length, call.key.shape[2]))
+    read = {length for _, length, _ in sizes.get("encoder", ())} or {PROBE}
+    if "cross" in sizes and {keys for *_, keys in sizes["cross"]} != read:
+        raise ModelError(
+            f"Cross-attention must be over the source alone, but {model.config.model_type} attends to source and "
+            "target in one map; it cannot be analysed yet."
+        )
+    for stack, found in sizes.items():
+        if len(found) > 1 or next(iter(found))[0] > 1:
+            raise ModelError(
+                f"The layers of a stack must attend over the same tokens, but {model.config.model_type} attends "
+                f"within windows or puts tokens together on the way ({stack}: "
+                f"{', '.join(f'{q} × {k} tokens in {n} windows' for n, q, k in sorted(found))}); it cannot be analysed."
             )
 
 
@@ -183,10 +214,25 @@ def check_calls(model: PreTrainedModel, timeline: Timeline) -> None:
         )
 
 
+def unseen(model: nn.Module, sites: tuple[Site, ...], timeline: Timeline) -> tuple[str, ...]:
+    """The classes of attention that ran and were not seen to attend: LED's encoder multiplies bands, not a map."""
+    ran = {id(module) for _, module, _ in timeline.events}
+    called = {id(site.module) for site in sites}
+    seen = [m for m in model.modules() if any(id(part) in called for part in m.modules())]
+    inside = {id(part) for m in seen if is_attention(m) for part in m.modules()} | {id(m) for m in seen}
+    left = {type(m) for m in model.modules() if is_attention(m) and id(m) in ran - inside}
+    left -= {type(m) for m in seen}
+    return tuple(sorted(kind.__name__ for kind in left if not any(word in kind.__name__ for word in NO_WEIGHTS)))
+
+
+def is_attention(module: nn.Module) -> bool:
+    name = type(module).__name__
+    return "Attention" in name or name.endswith("Attn")
+
+
 def attention_classes(model: nn.Module) -> set[str]:
     """The classes of the model's modules that are attention by their name."""
-    names = {type(module).__name__ for module in model.modules()}
-    return {name for name in names if "Attention" in name or name.endswith("Attn")}
+    return {type(module).__name__ for module in model.modules() if is_attention(module)}
 
 
 def examine(timeline: Timeline, place: int, model: PreTrainedModel) -> tuple[Site, float]:
@@ -204,27 +250,44 @@ def examine(timeline: Timeline, place: int, model: PreTrainedModel) -> tuple[Sit
     at, projection, read, projected = found
     gated = not torch.equal(read.flatten(), at_least_float(out).flatten())
     w_o, b_o = as_matrix(projection, heads=alpha.shape[1], like=call.value)
-    value = at_least_float(call.value).repeat_interleave(alpha.shape[1] // call.value.shape[1], dim=1)
-    mixed = torch.einsum("bhqk,bhkd->bhqd", at_least_float(alpha), value)
-    mixed = mixed * gate_of(read, out) if gated else mixed
+    mixed = call.mixed(alpha)
+    scaled = is_scaled(at_least_float(out), mixed)
+    gated = gated or scaled
+    mixed = mixed.transpose(1, 2)
+    mixed = mixed * gate_of(read, mixed.transpose(1, 2) if scaled else out) if gated else mixed
     rebuilt = torch.einsum("bhqd,hde->bqe", mixed, w_o) + b_o
+    tokens_first = read.ndim == 3 and read.shape[:2] == (call.length, 1) != (1, call.length)
     projected = projected.reshape(rebuilt.shape)
     before, later = (shaped(e, projected) for e in (timeline.events[begin:start], timeline.events[at:end]))
     eps = torch.finfo(out.dtype).eps
     residual_of, last_of, circuit = find_circuit(before, later, projected, Circuit(w_o, b_o), eps)
     every_key = torch.ones(1, call.key.shape[2], dtype=torch.bool, device=call.key.device)
     causal = not bool(call.visible(every_key)[0, 0, -1])
-    site = Site(stack_of(call, model), 0, call.module, projection, residual_of, circuit, causal, gated, last_of=last_of)
+    site = Site(
+        stack_of(call, model), 0, call.module, projection, residual_of, circuit, causal, gated, scaled, tokens_first,
+        last_of=last_of,
+    )  # fmt: skip
     return site, relative(rebuilt, projected)
 
 
+def is_scaled(out: Tensor, mixed: Tensor) -> bool:
+    """Whether out = s ⊙ Σ α V with one number s ≠ 1 a row and head (a sink that the weights do not count).
+
+    subtle: g = read / Σ α V would make any output a gate of any weights, so it is looked at here whether s is one.
+    """
+    if relative(out, mixed) < SAME:
+        return False
+    s = (out * mixed).sum(-1, keepdim=True) / mixed.square().sum(-1, keepdim=True)
+    return relative(s * mixed, out) < SAME
+
+
 def stack_of(call: Call, model: PreTrainedModel) -> str:
-    """Told by the lengths of the probe: 5 × 5 encoder, 3 × 3 decoder, 3 × 5 cross-attention."""
+    """Told by the lengths of the probe: a query of the decoder has 3 tokens, one of the encoder 5, or its frames."""
     if not getattr(model.config, "is_encoder_decoder", False):
         return "self"
-    return {(PROBE, PROBE): "encoder", (TARGET_PROBE, TARGET_PROBE): "decoder"}.get(
-        (call.length, call.key.shape[2]), "cross"
-    )
+    if call.length != TARGET_PROBE:
+        return "encoder"
+    return "decoder" if call.key.shape[2] == TARGET_PROBE else "cross"
 
 
 def number(sites: tuple[Site, ...], model: PreTrainedModel) -> tuple[tuple[Site, ...], dict[str, tuple[int, ...]]]:
@@ -245,7 +308,7 @@ def number(sites: tuple[Site, ...], model: PreTrainedModel) -> tuple[tuple[Site,
 def check_bare(model: PreTrainedModel, blocks: Mapping[int, nn.Module]) -> None:
     """A block in which no attention was seen must have none (linear attention has no weights)."""
     for block, module in blocks.items():
-        hidden = {name for name in attention_classes(module) if "Linear" not in name and "Lightning" not in name}
+        hidden = {name for name in attention_classes(module) if not any(kind in name for kind in NO_WEIGHTS)}
         if hidden:
             raise ModelError(
                 f"All attention of a model must be seen, but that of block {block} of {model.config.model_type} "

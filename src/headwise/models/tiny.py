@@ -18,10 +18,11 @@ from typing import Any
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from headwise.errors import UnknownNameError
 from headwise.models.capture import quiet
+from headwise.models.senses import NoTokenizer
 from headwise.models.tasks import auto_class
 
 HEADS, KV_HEADS, D_HEAD, LAYERS, D_FF, POSITIONS = 4, 2, 6, 3, 37, 160
@@ -120,6 +121,24 @@ OUTSIDE: Mapping[str, Family] = {  # families whose attention does not go throug
                       "max_position_embeddings": POSITIONS}),
 }  # fmt: skip
 
+SENSES: Mapping[str, Family] = {  # families that read pictures or sound
+    "clip": Family("CLIP", "encoder", "bytes", {
+        "text_config": {**BERT_LIKE, "vocab_size": 700},
+        "vision_config": {**BERT_LIKE, "image_size": 24, "patch_size": 8}}, "two towers: task='text' or task='image'"),
+    "vit": Family("ViT", "encoder", "", {"hidden_size": D_MODEL, "num_hidden_layers": LAYERS,
+                  "num_attention_heads": HEADS, "intermediate_size": D_FF, "image_size": 24, "patch_size": 8},
+                  "reads pictures"),
+    "wav2vec2": Family("Wav2Vec2", "encoder", "", {
+        "hidden_size": D_MODEL, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": D_FF,
+        "conv_dim": [8, 8, 8], "conv_stride": [5, 8, 8], "conv_kernel": [10, 8, 8], "num_conv_pos_embeddings": 4,
+        "num_conv_pos_embedding_groups": 2, "num_feat_extract_layers": 3}, "reads sound"),
+    "whisper": Family("Whisper", "encoder-decoder", "bytes", {
+        **{key: value for key, value in SEQ2SEQ.items() if key != "max_position_embeddings"}, "num_mel_bins": 16,
+        "max_source_positions": 50, "max_target_positions": POSITIONS}, "reads sound of a second, writes text"),
+}  # fmt: skip
+
+_SENSE = {"vit": "image", "wav2vec2": "audio"}
+
 REFUSED: Mapping[str, str] = {
     "mamba": "has no attention",
     "fnet": "has no attention",
@@ -128,25 +147,33 @@ REFUSED: Mapping[str, str] = {
 }
 
 
-def tiny_model(name: str, *, task: str | None = None, seed: int = 0) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+def tiny_model(name: str, *, task: str | None = None, seed: int = 0) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A random member of family `name` with its tokenizer; `task` picks the class as `hw.load` does."""
-    known = {**FAMILIES, **OUTSIDE}
+    known = {**FAMILIES, **OUTSIDE, **SENSES}
     if name not in known:
         raise UnknownNameError(f"There is no tiny family {name!r}; there are {', '.join(known)}.")
     family = known[name]
-    tokenizer = tiny_tokenizer(family.tokenizer)
-    roles = ("pad", "bos", "eos", "cls", "sep")
+    tokenizer: Any = tiny_tokenizer(family.tokenizer) if family.tokenizer else NoTokenizer(f"tiny:{name}", _SENSE[name])
+    roles = ("pad", "bos", "eos", "cls", "sep") if family.tokenizer else ()
     special = {f"{role}_token_id": getattr(tokenizer, f"{role}_token_id") for role in roles}
+    special |= {"vocab_size": len(tokenizer)} if family.tokenizer else {}
     if family.kind == "encoder-decoder":
         special["decoder_start_token_id"] = special["pad_token_id"]
     config_class = getattr(transformers, f"{family.prefix}Config")
 
     with torch.random.fork_rng(devices=[]), quiet():
         torch.manual_seed(seed)
-        config = config_class(**{"vocab_size": len(tokenizer), **special, **family.config})
+        config = config_class(**{**special, **family.config})
         model = auto_class(task).from_config(config)
     randomise(model, seed)
     return model.eval(), tokenizer
+
+
+def tiny_extractor(name: str, model: PreTrainedModel) -> Any:
+    """What makes of a sound what a tiny model of sound reads."""
+    if name == "whisper":
+        return transformers.WhisperFeatureExtractor(feature_size=model.config.num_mel_bins, chunk_length=1)
+    return transformers.Wav2Vec2FeatureExtractor() if name == "wav2vec2" else None
 
 
 def randomise(model: torch.nn.Module, seed: int) -> None:

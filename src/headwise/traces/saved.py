@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,13 @@ def save_trace(trace: Trace, path: Path) -> Path:
     if not path.parent.is_dir():
         raise InputError(f"The folder of a saved trace must exist, but {path.parent} does not; make it first.")
     tensors = {f"hidden.{stack}": states for stack, states in trace.hidden.items()}
+    tensors |= {f"given.{name}": tensor for name, tensor in trace.text.given.items()}
     for number, layer in enumerate(trace.layers):
         tensors |= {f"{number}.{name}": tensor for name, tensor in _layer_tensors(layer).items()}
     facts = {
         "model_name": trace.model_name, "revision": trace.revision, "proof_error": trace.proof_error,
         "output_error": trace.output_error, "answer": trace.answer,
-        "text": asdict(trace.text), "target": None if trace.target is None else asdict(trace.target),
+        "text": _facts_of(trace.text), "target": None if trace.target is None else _facts_of(trace.target),
         "layers": [_layer_facts(layer) for layer in trace.layers],
     }  # fmt: skip
     contents = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
@@ -66,10 +67,10 @@ def open_trace(path: str | Path) -> Trace:
 def _trace(facts: dict[str, Any], tensors: dict[str, Tensor]) -> Trace:
     return Trace(
         model_name=facts["model_name"],
-        text=_encoding(facts["text"]),
+        text=replace(_encoding(facts["text"]), given=_under("given.", tensors)),
         target=None if facts["target"] is None else _encoding(facts["target"]),
         layers=tuple(_layer(number, fact, tensors) for number, fact in enumerate(facts["layers"])),
-        hidden={name.removeprefix("hidden."): t for name, t in tensors.items() if name.startswith("hidden.")},
+        hidden=_under("hidden.", tensors),
         revision=facts["revision"],
         proof_error=_number(facts["proof_error"]),
         output_error=_number(facts.get("output_error")),
@@ -80,6 +81,14 @@ def _trace(facts: dict[str, Any], tensors: dict[str, Tensor]) -> Trace:
 def _number(value: float | None) -> float:
     """JSON has no NaN: null stands for it."""
     return float("nan") if value is None else value
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _facts_of(text: Encoding) -> dict[str, Any]:
+    return {name: value for name, value in asdict(replace(text, given={})).items() if name != "given"}
 
 
 def _layer_tensors(layer: Layer) -> dict[str, Tensor]:
@@ -113,4 +122,5 @@ def _layer(number: int, fact: dict[str, Any], tensors: dict[str, Tensor]) -> Lay
 
 def _encoding(fact: dict[str, Any]) -> Encoding:
     fact = {name: tuple(value) for name, value in fact.items()}
-    return Encoding(**{**fact, "offsets": tuple((a, b) for a, b in fact["offsets"])})
+    places = tuple(tuple(place) for place in fact.get("places", ()))
+    return Encoding(**{**fact, "offsets": tuple((a, b) for a, b in fact["offsets"]), "places": places})

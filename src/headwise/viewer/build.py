@@ -46,7 +46,12 @@ def html_of(page: Page, *, budget: int = BUDGET) -> str:
 
 def frame_of(page: Page, *, budget: int = FRAME_BUDGET, height: int = 760) -> str:
     """The page as an element for a notebook's cell: a sandboxed frame that carries the whole page in `srcdoc`."""
-    source = html.escape(html_of(page, budget=budget), quote=True)
+    return framed(html_of(page, budget=budget), height=height)
+
+
+def framed(whole: str, *, height: int = 760) -> str:
+    """A whole page in such a frame."""
+    source = html.escape(whole, quote=True)
     return (
         f'<iframe srcdoc="{source}" sandbox="allow-scripts allow-downloads" title="headwise viewer" width="100%"'
         f' height="{height}" style="border:0;width:100%;height:{height}px" loading="lazy"></iframe>'

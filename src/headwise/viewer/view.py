@@ -12,7 +12,8 @@ from typing import Any
 from headwise.errors import InputError
 from headwise.results.files import write_files
 from headwise.traces import WAYS
-from headwise.viewer.build import frame_of, html_of
+from headwise.viewer import senses
+from headwise.viewer.build import frame_of, framed, html_of
 from headwise.viewer.of_tensors import page_of_tensors
 from headwise.viewer.of_trace import TraceLike, page_of_trace
 from headwise.viewer.payload import BUDGET, Page
@@ -35,11 +36,7 @@ class View:
 
     def save(self, path: str | Path) -> Path:
         """Write the page to one file that needs no network; its folder must exist."""
-        path = Path(path)
-        if not path.parent.is_dir():
-            raise InputError(f"The folder of a page must exist, but {path.parent} does not; make it first.")
-        write_files(path.parent, {path.name: self.html().encode("ascii")})
-        return path
+        return written(self.html(), Path(path))
 
     def show(self) -> View | Path:
         """In a notebook, this object, which the notebook displays; elsewhere a file opened in the browser."""
@@ -52,6 +49,14 @@ class View:
 
     def _repr_html_(self) -> str:
         return frame_of(self.page)
+
+
+def written(html: str, path: Path) -> Path:
+    """A page as a file, whole or not at all."""
+    if not path.parent.is_dir():
+        raise InputError(f"The folder of a page must exist, but {path.parent} does not; make it first.")
+    write_files(path.parent, {path.name: html.encode("ascii")})
+    return path
 
 
 def view(
@@ -88,18 +93,27 @@ def page_of(trace: TraceLike, *, budget: int = BUDGET, **choices: Any) -> str:
 @WAYS.add("save_html", "The viewer's page of a text, as a file.")
 def save_page(trace: TraceLike, path: str | Path, *, budget: int = BUDGET, **choices: Any) -> Path:
     """Write the page of a trace to a file."""
+    if senses.has_places(trace):
+        return written(senses.page(trace, **choices), Path(path))
     return view_of(trace, budget=budget, **choices).save(path)
 
 
 @WAYS.add("show", "The viewer, in a notebook in place, elsewhere in the browser.")
 def show(trace: TraceLike, **choices: Any) -> View | Path:
     """Show a trace: in a notebook in place, elsewhere in the browser; what is quick, unless `quantities` are named."""
+    if senses.has_places(trace):
+        with tempfile.NamedTemporaryFile("w", suffix=".html", prefix="headwise-", delete=False) as file:
+            file.write(senses.page(trace, **choices))
+        webbrowser.open(Path(file.name).as_uri())
+        return Path(file.name)
     return view_of(trace, **{"besides": (), **choices}).show()
 
 
 @WAYS.add("frame", "The viewer as a notebook's cell.")
 def frame(trace: TraceLike, **choices: Any) -> str:
     """The page of a trace as a notebook shows it: what is quick; `hw.view(trace)` has everything."""
+    if senses.has_places(trace):
+        return framed(senses.page(trace, **choices))
     return frame_of(page_of_trace(trace, **{"besides": (), **choices}))
 
 

@@ -1,0 +1,163 @@
+"""Which cross-attention heads of a speech model follow the sound:  python experiments/speech/heads.py table.json
+
+Sentences are spoken by espeak-ng, word by word, so that the seconds of every word are known. The decoder reads the
+true text. For every head, over all tokens of words,
+
+    score = mean over tokens of  Σ_{frames of the token's word} α,
+
+α being the row that predicts the token (the one before it). The control gives every token the seconds of another word
+of its sentence. `KNOWN` are the heads that OpenAI published for tiny.en, found by its own timings of other sound; they
+are compared with at the end and used nowhere before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+import headwise as hw
+from headwise.models.senses import read_sound
+from headwise.models.sounds import read_wav
+from headwise.types import Encoding
+
+KNOWN = ((1, 0), (2, 0), (2, 5), (3, 0), (3, 1), (3, 2), (3, 3), (3, 4))
+GAP = 0.06  # seconds of silence between words
+VOICES = ("en-us", "en-gb", "en-us+f3")
+SENTENCES = (
+    "The old dog slept under the kitchen table all morning.",
+    "She opened the window and looked at the garden.",
+    "We will meet again at seven in front of the station.",
+    "My brother works in a small hotel near the river.",
+    "The children played football until it became dark.",
+    "Please put the yellow book back on the shelf.",
+    "Nobody knew where the money had been hidden.",
+    "It rained for three days and the road was closed.",
+    "The doctor told him to drink more water every day.",
+    "They bought a new house with a very large kitchen.",
+    "The train from London was forty minutes late today.",
+    "I have never seen such a beautiful mountain before.",
+)
+
+
+class Spoken(NamedTuple):
+    samples: Float[np.ndarray, " sample"]
+    rate: int
+    words: tuple[tuple[str, float, float], ...]  # and its seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--model", default="demo-whisper")
+    parser.add_argument("--first", type=int, default=len(SENTENCES) * len(VOICES))
+    asked = parser.parse_args()
+    model = hw.load(asked.model, task="transcription")
+    pairs = [(sentence, voice) for voice in VOICES for sentence in SENTENCES][: asked.first]
+    scores, controls, heard = [], [], []
+    for sentence, voice in pairs:
+        sound = spoken(sentence, voice)
+        own, other = scores_of(model, sentence, sound)
+        scores.append(own), controls.append(other)
+        if len(heard) < 4:
+            heard.append([sentence, transcribed(model, sound)])
+            print(heard[-1], flush=True)
+    table = found(torch.cat(scores, 2), torch.cat(controls, 2))
+    table |= {"model": asked.model, "sentences": len(pairs), "heard": heard}
+    asked.out.write_text(json.dumps(table, indent=1))
+    print(json.dumps({key: table[key] for key in ("recall", "top", "tokens", "auc")}))
+
+
+def spoken(sentence: str, voice: str) -> Spoken:
+    """The sentence, a word at a time, each cut to where it sounds."""
+    parts, words, at, rate = [], [], 0.2, 22050
+    parts.append(np.zeros(int(at * rate), np.float32))
+    for word in sentence.split():
+        samples, rate = _said(word, voice)
+        seconds = len(samples) / rate
+        words.append((word, at, at + seconds))
+        parts += [samples, np.zeros(int(GAP * rate), np.float32)]
+        at += seconds + int(GAP * rate) / rate
+    return Spoken(np.concatenate(parts), rate, tuple(words))
+
+
+def _said(word: str, voice: str) -> tuple[Float[np.ndarray, " sample"], int]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "word.wav"
+        subprocess.run(["espeak-ng", "-v", voice, "-s", "150", "-w", str(path), word], check=True, capture_output=True)
+        samples, rate = read_wav(path)
+    loud = np.flatnonzero(np.abs(samples) > 0.01)
+    return samples[loud[0] : loud[-1] + 1], rate
+
+
+def scores_of(model: hw.Model, sentence: str, sound: Spoken) -> tuple[Tensor, Tensor]:
+    """[layer head token]: the weight on each token's own word, and on another word of the sentence."""
+    source, target = read_sound(model, (sound.samples, sound.rate)), model.encode_target(sentence)
+    layers: list[Tensor] = []
+    batch = model.batch([source], [target])
+    with torch.no_grad():
+        model.run(batch, lambda layer: layers.append(layer.alpha[0]), rows=0, wanted=lambda site: site.stack == "cross")
+    alpha = torch.stack(layers)  # layer head query frame
+    rows, spans = zip(*tokens_of(target, sentence, sound), strict=True)
+    words = list(dict.fromkeys(spans))
+    moved = [words[(words.index(span) + len(words) // 2) % len(words)] for span in spans]
+    return mass_in(alpha, source, rows, spans), mass_in(alpha, source, rows, moved)
+
+
+def tokens_of(target: Encoding, sentence: str, sound: Spoken) -> Iterator[tuple[int, tuple[float, float]]]:
+    """(the row that predicts it, its word's seconds) of every token of a word."""
+    ends = np.cumsum([len(word) + 1 for word in sentence.split()])
+    for at, (start, stop) in enumerate(target.offsets):
+        if not target.special[at] and stop > start:
+            word = int(np.searchsorted(ends, stop - 1, side="right"))
+            yield at - 1, sound.words[word][1:]
+
+
+def mass_in(
+    alpha: Float[Tensor, "layer head query frame"],
+    source: Encoding,
+    rows: Sequence[int],
+    spans: Sequence[tuple[float, float]],
+) -> Float[Tensor, "layer head token"]:
+    """The weight of a row on the frames whose middle lies within a span of seconds."""
+    middle = torch.tensor([(start + stop) / 2 for start, stop in source.places])
+    inside = torch.stack([(middle >= start) & (middle < stop) for start, stop in spans]).to(alpha)
+    return torch.einsum("lhtf,tf->lht", alpha[:, :, list(rows)], inside)
+
+
+def transcribed(model: hw.Model, sound: Spoken) -> str:
+    trace = model.trace(audio=(sound.samples, sound.rate))
+    assert trace.target is not None
+    words = [word for word, unit in zip(trace.target.words, range(len(trace.target.words)), strict=True)
+             if not word.startswith("<|")]  # fmt: skip
+    return " ".join(words)
+
+
+def found(scores: Float[Tensor, "layer head token"], controls: Float[Tensor, "layer head token"]) -> dict:
+    """Heads by their score, the share of the published ones among the first eight, and the area under the curve."""
+    mean, control = scores.mean(-1), controls.mean(-1)
+    deviation = scores.std(-1) / scores.shape[-1] ** 0.5
+    heads = [(layer, head) for layer in range(len(mean)) for head in range(mean.shape[1])]
+    order = sorted(heads, key=lambda head: -float(mean[head]))
+    known, others = ([float(mean[h]) for h in heads if (h in KNOWN) is is_known] for is_known in (True, False))
+    wins = [1.0 if a > b else 0.5 if a == b else 0.0 for a in known for b in others]
+    return {
+        "recall": len(set(order[: len(KNOWN)]) & set(KNOWN)), "top": [list(head) for head in order[: len(KNOWN)]],
+        "tokens": scores.shape[-1], "auc": sum(wins) / len(wins),
+        "table": [{"layer": layer, "head": head, "score": float(mean[layer, head]),
+                   "se": float(deviation[layer, head]), "control": float(control[layer, head]),
+                   "published": (layer, head) in KNOWN} for layer, head in order],
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

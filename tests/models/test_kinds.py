@@ -1,0 +1,94 @@
+"""Ways to attend that few families have: tokens before texts, sinks outside the weights, pooled tokens, bands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+import headwise as hw
+from headwise.errors import ModelError
+from headwise.models.capture import eager, quiet
+from headwise.models.tiny import randomise, tiny_tokenizer
+from references.compare import assert_close
+
+TEXTS = ("The old dog and the young cat sat in the sun, and so it was.", "It is said that the sea is big.")
+TARGET = "the sea is old"
+SEQ2SEQ = {"d_model": 24, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+           "decoder_attention_heads": 4, "encoder_ffn_dim": 37, "decoder_ffn_dim": 37,
+           "max_position_embeddings": 160}  # fmt: skip
+
+
+def loaded(model_type: str, **settings: Any) -> hw.Model:
+    tokenizer = tiny_tokenizer("bytes")
+    special = {"pad_token_id": 0, "bos_token_id": 3, "eos_token_id": 1}
+    with torch.random.fork_rng(devices=[]), quiet():
+        hf = transformers.AutoModel.from_config(transformers.AutoConfig.for_model(model_type, **special, **settings))
+    randomise(hf, 0)
+    return hw.load((hf.eval(), tokenizer))
+
+
+@pytest.fixture(scope="module")
+def fsmt() -> hw.Model:
+    size = len(tiny_tokenizer("bytes"))
+    return loaded("fsmt", src_vocab_size=size, tgt_vocab_size=size, decoder_start_token_id=0, **SEQ2SEQ)
+
+
+def test_tokens_before_texts_are_put_back(fsmt: hw.Model) -> None:
+    """FSMT is token-first inside: the maps are its own, and Σ α V W_O + b_O is what each projection gave."""
+    assert all(site.tokens_first for site in fsmt.proof.sites)
+    trace = fsmt.trace(TEXTS[0], TARGET)
+    with torch.no_grad(), eager(fsmt.hf):
+        batch = fsmt.batch([trace.text], [trace.target])
+        own = fsmt.hf(**batch.inputs, use_cache=False, output_attentions=True)
+    for stack in trace.stacks:
+        assert_close(trace.attention("raw", stack=stack), torch.cat(own[f"{stack}_attentions"]), 1e-6)
+
+
+def test_a_text_is_the_same_alone_and_in_a_batch_where_tokens_come_first(fsmt: hw.Model) -> None:
+    alone = [fsmt.trace(text, TARGET) for text in TEXTS]
+    layers: list[Any] = []
+    with torch.no_grad():
+        fsmt.run(fsmt.batch([t.text for t in alone], [t.target for t in alone]), layers.append)
+    for number, trace in enumerate(alone):
+        n = len(trace.text)
+        for one, many in zip(trace.layers, layers, strict=True):
+            rows, keys = one.alpha.shape[2:]
+            assert_close(many.alpha[number, :, :rows, :keys], one.alpha[0], 1e-5)
+            assert_close(many.out[number, :rows], one.out[0], 1e-4)
+            assert_close(many.residual[number, :rows], one.residual[0], 1e-4)
+        assert n == trace.layers[0].alpha.shape[2]
+
+
+def test_a_sink_that_the_weights_do_not_count_is_a_gate() -> None:
+    """Granite-SWA: rows of α add up to 1, and what comes out is σ(logsumexp − sink) of it."""
+    model = loaded("granite_swa", vocab_size=len(tiny_tokenizer("bytes")), hidden_size=24, num_hidden_layers=2,
+                   num_attention_heads=4, num_key_value_heads=2, intermediate_size=37,
+                   max_position_embeddings=160)  # fmt: skip
+    trace = model.trace(TEXTS[0])
+    for layer, site in zip(trace.layers, model.proof.sites, strict=True):
+        assert site.scaled
+        assert_close(layer.alpha.sum(-1), torch.ones_like(layer.alpha.sum(-1)), 1e-5)
+        assert float((layer.gate - layer.gate[..., :1]).abs().max()) < 1e-4  # one number a row and head
+        assert 0 < float(layer.gate.min()) < float(layer.gate.max()) < 1
+        mixed = torch.einsum("bhqk,bhkd->bhqd", layer.alpha, layer.head_value) * layer.gate
+        assert_close(torch.einsum("bhqd,hde->bqe", mixed, layer.circuit.w_o) + layer.circuit.b_o, layer.out, 1e-4)
+
+
+def test_tokens_put_together_on_the_way_are_said() -> None:
+    with pytest.raises(ModelError, match="attends within windows or puts tokens together on the way") as error:
+        loaded("funnel", architectures=["FunnelModel"], vocab_size=300, block_sizes=[1, 1], num_decoder_layers=1,
+               d_model=24, n_head=4, d_head=6, d_inner=37)  # fmt: skip
+    assert "\n" not in str(error.value)
+
+
+def test_attention_of_another_kind_is_named_where_the_rest_is_shown() -> None:
+    """LED's encoder multiplies bands; its decoder and cross-attention are shown, and the model says so."""
+    model = loaded("led", vocab_size=len(tiny_tokenizer("bytes")), attention_window=[8, 8], decoder_start_token_id=0,
+                   max_encoder_position_embeddings=160, max_decoder_position_embeddings=160,
+                   **{k: v for k, v in SEQ2SEQ.items() if k != "max_position_embeddings"})  # fmt: skip
+    assert model.stacks == ("decoder", "cross")
+    assert "LEDEncoderSelfAttention" in model.proof.unseen
+    assert "not seen: " in repr(model)
