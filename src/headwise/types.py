@@ -93,13 +93,18 @@ class Circuit:
     reads this: the block's second one in post-norm models, the first one of the next block in pre-norm ones.
     """
 
-    w_o: Float[Tensor, "head d_head d_model"]
+    stored: Float[Tensor, "head d_head d_model"]  # W_O in the model's own precision and, of a plain matrix, its memory
     b_o: Float[Tensor, " d_model"]
     scale: float = 1.0
     inner: Norm | None = None
     outer: Norm | None = None
     last: Norm | None = None
     post: bool = False
+
+    @property
+    def w_o(self) -> Float[Tensor, "head d_head d_model"]:
+        """W_O, of a model in half precision widened for the moment: copies of all would cost a sixth of the model."""
+        return self.stored.float() if self.stored.dtype in (torch.float16, torch.bfloat16) else self.stored
 
     @cached_property
     def root(self) -> Float[Tensor, "head d_head d_head"]:

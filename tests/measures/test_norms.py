@@ -23,7 +23,7 @@ def by_hand() -> Layer:
     """One query-key pair of two heads of size 1 into two dimensions: f_1(x) = 2·(1, 0), f_2(x) = 3·(0, 1)."""
     ones = torch.ones(1, 1, dtype=torch.bool)
     circuit = Circuit(
-        w_o=torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]]), b_o=torch.tensor([5.0, 7.0]), scale=2.0,
+        stored=torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]]), b_o=torch.tensor([5.0, 7.0]), scale=2.0,
         outer=Norm(gain=torch.tensor([1.0, 3.0]), bias=torch.tensor([9.0, 9.0]), eps=0.0, centred=True),
     )  # fmt: skip
     return Layer(

@@ -182,7 +182,7 @@ def test_float64_stays_float64() -> None:
     layer = synthetic.layer("causal")
     wide = {f.name: getattr(layer, f.name) for f in dataclasses.fields(Layer)} | {"memo": {}, "text_memo": {}}
     wide |= {name: wide[name].double() for name in ("alpha", "value", "out", "residual")}
-    circuit = dataclasses.replace(layer.circuit, w_o=layer.circuit.w_o.double(), b_o=layer.circuit.b_o.double())
+    circuit = dataclasses.replace(layer.circuit, stored=layer.circuit.w_o.double(), b_o=layer.circuit.b_o.double())
     double = Layer(**{**wide, "circuit": circuit})
     assert effective(double).dtype == torch.float64
     assert_close(effective(double), twins.effective(double), 1e-10)

@@ -92,3 +92,17 @@ def test_attention_of_another_kind_is_named_where_the_rest_is_shown() -> None:
     assert model.stacks == ("decoder", "cross")
     assert "LEDEncoderSelfAttention" in model.proof.unseen
     assert "not seen: " in repr(model)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])  # a linear module, and one whose matrix is the other way round
+def test_w_o_is_the_models_own_memory_in_its_own_precision(name: str) -> None:
+    """No copies are kept: of a bfloat16 model they would be a sixth of its size."""
+    model = hw.load(f"tiny:{name}", dtype="bfloat16")
+    for site in model.proof.sites:
+        assert site.circuit.stored.dtype == torch.bfloat16
+        assert site.circuit.stored.untyped_storage().data_ptr() == site.projection.weight.untyped_storage().data_ptr()
+        assert site.circuit.w_o.dtype == torch.float32
+    trace = model.trace(TEXTS[1])
+    layer = trace.layers[0]
+    rebuilt = torch.einsum("bhqk,bhkd,hde->bqe", layer.alpha, layer.head_value, layer.circuit.w_o) + layer.circuit.b_o
+    assert_close(rebuilt, layer.out, 5e-2)

@@ -409,7 +409,7 @@ def test_demo_loses_identifiability_where_the_paper_says(demo: hw.Model) -> None
     layer = long.layers[3]
     two_heads = dataclasses.replace(
         layer, alpha=layer.alpha[:, :2], value=layer.value[:, :2], memo={}, text_memo={},
-        circuit=dataclasses.replace(layer.circuit, w_o=layer.circuit.w_o[:2]),
+        circuit=dataclasses.replace(layer.circuit, stored=layer.circuit.w_o[:2]),
     )  # fmt: skip
     assert_close(long.attention("effective")[3, :2], quantities.effective(two_heads)[0], 1e-4)
     assert_close(long.mixing("norm-residual-ln")[3], quantities.norm_residual_ln(layer)[0], 1e-4)

@@ -79,7 +79,7 @@ def _sites(model: Loaded) -> Iterator[str]:
     names = {module: name for name, module in model.hf.named_modules()}
     yield f"{'layer':<12} {'heads':<9} {'attention':<44} {'projection':<48} around it"
     for site in model.proof.sites:
-        heads, size, _ = site.circuit.w_o.shape
+        heads, size, _ = site.circuit.stored.shape
         where = f"{site.stack} {site.index}"
         modules = f"{names[site.module]:<44} {names[site.projection]:<48}"
         yield f"{where:<12} {f'{heads} × {size}':<9} {modules} {_around(site)}"

@@ -78,7 +78,7 @@ def _carried_out(model: Model, change: Change) -> Any:
 def reading(model: Model, edits: Mapping[Place, Edited]) -> Iterator[None]:
     """What W_O reads, as [… head d_head], goes through the edit of its place."""
     sites = [(site.projection, (site.stack, site.index)) for site in model.proof.sites]
-    sizes = {(site.stack, site.index): site.circuit.w_o.shape[:2] for site in model.proof.sites}
+    sizes = {(site.stack, site.index): site.circuit.stored.shape[:2] for site in model.proof.sites}
     turns = Turns(sites)
 
     def before(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoFeatureExtractor, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import cached_file  # type: ignore[attr-defined]
 
 from headwise.errors import HeadwiseError, InputError, ModelError
 from headwise.models.capture import quiet
@@ -21,14 +21,15 @@ from headwise.models.proof import prove
 from headwise.models.senses import NoTokenizer, sense_of, textless
 from headwise.models.tasks import auto_class, tower
 from headwise.models.tiny import tiny_extractor, tiny_model
+from headwise.results.records import DamagedError, read_record
 from headwise.traces import Trace
 
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "source.spm",
                 "sentencepiece.bpe.model")  # fmt: skip
 ENDINGS = {"ForCausalLM": "causal-lm", "GPT2LMHeadModel": "causal-lm", "ForMaskedLM": "masked-lm",
-           "ForSequenceClassification": "classification", "ForConditionalGeneration": "translation",
-           "MTModel": "translation", "ForImageClassification": "image-classification",
-           "ForSpeechSeq2Seq": "transcription", "WhisperForConditionalGeneration": "transcription"}  # fmt: skip
+           "ForSequenceClassification": "classification", "WhisperForConditionalGeneration": "transcription",
+           "ForConditionalGeneration": "translation", "MTModel": "translation",
+           "ForImageClassification": "image-classification", "ForSpeechSeq2Seq": "transcription"}  # fmt: skip
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
 
 
@@ -97,13 +98,17 @@ def preparation(name: str, hf: PreTrainedModel) -> tuple[Any, dict[str, Any]]:
         return None, {}
     if name.startswith("tiny:"):
         return tiny_extractor(name.removeprefix("tiny:"), hf), {}
-    where = Path(packaged_folder(name) if name in PACKAGED else name)
-    file = where / "preprocessor_config.json"
-    settings = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    if sense_of(hf) == "image" or not settings:
-        return None, settings
+    where = str(packaged_folder(name) if name in PACKAGED else name)
     with quiet():
-        return AutoFeatureExtractor.from_pretrained(where), settings
+        file = cached_file(where, "preprocessor_config.json", _raise_exceptions_for_missing_entries=False)
+    if file is None:
+        return None, {}
+    try:
+        settings = read_record(Path(file), {})
+    except DamagedError as error:
+        raise ModelError(f"preprocessor_config.json of {name} must be JSON as it was saved, but {error}.") from None
+    with quiet():
+        return (None if sense_of(hf) == "image" else AutoFeatureExtractor.from_pretrained(where)), settings
 
 
 def _on_device(model: PreTrainedModel, device: str) -> PreTrainedModel:

@@ -62,10 +62,10 @@ class Model:
         return len(self.sites(stack))
 
     def heads(self, stack: str | None = None) -> int:
-        return self.sites(stack)[0].circuit.w_o.shape[0]
+        return self.sites(stack)[0].circuit.stored.shape[0]
 
     def head_size(self, stack: str | None = None) -> int:
-        return self.sites(stack)[0].circuit.w_o.shape[1]
+        return self.sites(stack)[0].circuit.stored.shape[1]
 
     def sites(self, stack: str | None = None) -> tuple[Site, ...]:
         """The attention calls of one stack (the first one where none is named)."""
@@ -325,7 +325,7 @@ class Model:
 def map_bytes(sites: Sequence[Site], tokens: int, target: int) -> int:
     """What a trace takes: the weights of every stack are kept, and a quantity that is looked at takes as much again."""
     sizes = {"decoder": target * target, "cross": target * tokens}
-    return sum(2 * 4 * site.circuit.w_o.shape[0] * sizes.get(site.stack, tokens * tokens) for site in sites)
+    return sum(2 * 4 * site.circuit.stored.shape[0] * sizes.get(site.stack, tokens * tokens) for site in sites)
 
 
 def cut(text: Encoding, length: int) -> Encoding:

@@ -124,7 +124,7 @@ def find(model: PreTrainedModel) -> tuple[Timeline, tuple[Site, ...], dict[str, 
 def check_heads(model: PreTrainedModel, sites: tuple[Site, ...]) -> None:
     """Maps of a stack are stacked by layer, so its layers must have equally many heads."""
     for stack in dict.fromkeys(site.stack for site in sites):
-        sizes = {site.circuit.w_o.shape[0]: site.index for site in sites if site.stack == stack}
+        sizes = {site.circuit.stored.shape[0]: site.index for site in sites if site.stack == stack}
         if len(sizes) > 1:
             raise ModelError(
                 f"The layers of a stack must have equally many heads, but in {model.config.model_type} some have "
@@ -255,7 +255,7 @@ def examine(timeline: Timeline, place: int, model: PreTrainedModel) -> tuple[Sit
     gated = gated or scaled
     mixed = mixed.transpose(1, 2)
     mixed = mixed * gate_of(read, mixed.transpose(1, 2) if scaled else out) if gated else mixed
-    rebuilt = torch.einsum("bhqd,hde->bqe", mixed, w_o) + b_o
+    rebuilt = torch.einsum("bhqd,hde->bqe", mixed, at_least_float(w_o)) + b_o
     tokens_first = read.ndim == 3 and read.shape[:2] == (call.length, 1) != (1, call.length)
     projected = projected.reshape(rebuilt.shape)
     before, later = (shaped(e, projected) for e in (timeline.events[begin:start], timeline.events[at:end]))

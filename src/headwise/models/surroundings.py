@@ -48,11 +48,16 @@ def find_projection(
 
 
 def as_matrix(projection: nn.Module, *, heads: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """W_O [head d_head d_model] and b_O of any affine module, by what it does to unit vectors.
+    """W_O [head d_head d_model] and b_O of any affine module: its own matrix, else what it does to unit vectors.
 
-    W_O of a head is a slice of the projection's *input* axis.
+    W_O of a head is a slice of the projection's *input* axis. subtle: a view, which costs no memory and follows the
+    model where that is trained further.
     """
     size = heads * like.shape[-1]
+    if type(projection) in (nn.Linear, Conv1D) and projection.weight.dtype == like.dtype:
+        weight: Tensor = projection.weight.detach() if isinstance(projection, Conv1D) else projection.weight.detach().T
+        bias = weight.new_zeros(weight.shape[1]) if projection.bias is None else projection.bias.detach()
+        return weight.unflatten(0, (heads, like.shape[-1])), at_least_float(bias)
     unit = torch.eye(size, dtype=like.dtype, device=like.device)
     b_o = projection(torch.zeros_like(unit[:1]))
     w_o = at_least_float(projection(unit)) - at_least_float(b_o)
@@ -81,7 +86,7 @@ def find_circuit(
                 norms = (as_norm(m, t, eps) for m, t in readers if same(t, total, eps))
                 outer = next((norm for norm in norms if norm is not None), None)
                 last_of, last, post = find_last(after, total, outer, eps)
-                return module, last_of, Circuit(bare.w_o, bare.b_o, scale, inner, outer, last, post)
+                return module, last_of, Circuit(bare.stored, bare.b_o, scale, inner, outer, last, post)
     return None, None, bare
 
 
