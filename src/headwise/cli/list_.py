@@ -62,19 +62,19 @@ def _written(value: object) -> str:
 def _models() -> Iterator[str]:
     from headwise.models.packaged import PACKAGED
 
-    yield from (f"[bold]{name:<10}[/] {package.about} ({package.licence})" for name, package in PACKAGED.items())
-    yield "[bold]demo-nmt  [/] a small German–English translation model that comes with headwise (Apache-2.0)"
-    yield "[bold]tiny:NAME[/]  a random model of any family in `headwise list families`"
+    yield from (f"[bold]{name:<12}[/] {package.about} ({package.licence})" for name, package in PACKAGED.items())
+    yield "[bold]demo-nmt    [/] a small German–English translation model that comes with headwise (Apache-2.0)"
+    yield "[bold]tiny:NAME[/]    a random model of any family in `headwise list families`"
     yield "or a hub id, or a folder with config.json, a tokenizer and *.safetensors"
 
 
 def _families() -> Iterator[str]:
     from headwise.models.load import load
-    from headwise.models.tiny import FAMILIES, OUTSIDE, REFUSED
+    from headwise.models.tiny import FAMILIES, OUTSIDE, REFUSED, SENSES
 
     yield "[bold]proved here: Σ_h α V W_O + b_O equals the model's own output (relative error)[/]"
-    for name, family in {**FAMILIES, **OUTSIDE}.items():
-        model = load(f"tiny:{name}")
+    for name, family in {**FAMILIES, **OUTSIDE, **SENSES}.items():
+        model = load(f"tiny:{name}", task="image" if name == "clip" else None)
         residual = all(site.residual_of is not None for site in model.proof.sites)
         notes = [family.note, "" if residual else "no residual norms"]
         yield (

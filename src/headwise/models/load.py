@@ -19,7 +19,7 @@ from headwise.models.own import given_extractor, own_pair
 from headwise.models.packaged import PACKAGED, SHIPPED, packaged_folder
 from headwise.models.proof import prove
 from headwise.models.senses import NoTokenizer, sense_of, textless
-from headwise.models.tasks import auto_class, tower
+from headwise.models.tasks import TOWERS, auto_class, tower
 from headwise.models.tiny import tiny_extractor, tiny_model
 from headwise.results.records import DamagedError, read_record
 from headwise.traces import Trace
@@ -149,8 +149,10 @@ def _read(
         with quiet():
             reading = {key: value for key, value in options.items() if key != "use_safetensors"}
             model, info = auto_class(task).from_pretrained(where, dtype=dtype, output_loading_info=True, **options)
-            tokenizer: Any = NoTokenizer(name, sense_of(model)) if textless(model, task) else None
-            tokenizer = tokenizer or AutoTokenizer.from_pretrained(where, **reading)
+            if textless(model, task):
+                tokenizer: Any = NoTokenizer(name, str(task) if task in TOWERS else sense_of(model))
+            else:
+                tokenizer = AutoTokenizer.from_pretrained(where, **reading)
     except HeadwiseError:
         raise
     except Exception as error:  # whatever transformers makes of a broken checkpoint is one line here

@@ -123,7 +123,7 @@ OUTSIDE: Mapping[str, Family] = {  # families whose attention does not go throug
 
 SENSES: Mapping[str, Family] = {  # families that read pictures or sound
     "clip": Family("CLIP", "encoder", "bytes", {
-        "text_config": {**BERT_LIKE, "vocab_size": 700},
+        "text_config": {**BERT_LIKE, "vocab_size": 1200},
         "vision_config": {**BERT_LIKE, "image_size": 24, "patch_size": 8}}, "two towers: task='text' or task='image'"),
     "vit": Family("ViT", "encoder", "", {"hidden_size": D_MODEL, "num_hidden_layers": LAYERS,
                   "num_attention_heads": HEADS, "intermediate_size": D_FF, "image_size": 24, "patch_size": 8},
