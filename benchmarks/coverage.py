@@ -99,7 +99,8 @@ def small_senses(config: Any, model_type: str) -> dict[str, Any]:
     """As `small_settings`, its parts included."""
     default = config.to_dict()
     settings = {name: value for name, value in {**SMALL, **SENSES}.items() if default.get(name) is not None}
-    settings |= {"pad_token_id": 0} if "pad_token_id" in default else {}
+    ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "bos_token_id": 0, "eos_token_id": 1}
+    settings |= {name: value for name, value in ids.items() if name in default}
     for part in config.sub_configs:
         if (inner := getattr(config, part, None)) is not None and hasattr(inner, "to_dict"):
             settings[part] = small_senses(inner, "")

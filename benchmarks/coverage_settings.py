@@ -105,6 +105,7 @@ ESPECIALLY: dict[str, dict[str, Any]] = {
                     MROPE),
     "glm4v_moe_text": {"rope_parameters": {**ROPE, "mrope_section": [1, 1, 0], "partial_rotary_factor": 0.5}},
     "glm5_next_text": {"index_topk": 4, "index_kpool": 2}, "hunyuan_vl_text": {"head_dim": 8},
+    "sam3_lite_text_text_model": {"num_hidden_layers": 4},
     "zaya": {"num_experts_per_tok": 1}, "xmod": {"default_language": "en_XX"}, "xlstm": {"qk_dim_factor": 1.0},
     "canine": {"local_transformer_stride": 8},
 }  # fmt: skip
@@ -116,7 +117,7 @@ SENSES: dict[str, Any] = {
     "mask_feature_prob": 0.0, "squeeze_factor": 2, "projection_dim": 16, "num_buckets": 16, "max_bucket_distance": 32,
     "depths": [1, 1], "num_detection_tokens": 4, "decoder_hidden_size": 32, "decoder_num_hidden_layers": 2,
     "decoder_num_attention_heads": 4, "decoder_intermediate_size": 40, "mask_ratio": 0.0, "conv_channels": 32,
-    "max_position_embeddings": 160, "vocab_size": 400, "encoder_num_hidden_layers": 2,
+    "max_position_embeddings": 160, "vocab_size": 1200, "encoder_num_hidden_layers": 2,
     "encoder_num_attention_heads": 4, "conv_depthwise_kernel_size": 5,
 }  # fmt: skip
 SENSES_ESPECIALLY: dict[str, dict[str, Any]] = {

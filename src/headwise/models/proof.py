@@ -80,7 +80,7 @@ def prove(model: PreTrainedModel) -> Proof:
     with checking(model, "looking at its weights"):
         check_finite(model)
     with torch.no_grad(), evaluating(model), quiet():
-        with checking(model, "watching it read five tokens"):
+        with checking(model, "watching it read a probe"):
             timeline, sites, bare, projection_error = find(model)
         with checking(model, "comparing its output with and without watching"):
             output_error, sdpa, dtype = compare(model)
@@ -140,8 +140,9 @@ def check_lengths(model: PreTrainedModel, sites: tuple[Site, ...], timeline: Tim
     read = {length for _, length, _ in sizes.get("encoder", ())} or {PROBE}
     if "cross" in sizes and {keys for *_, keys in sizes["cross"]} != read:
         raise ModelError(
-            f"Cross-attention must be over the source alone, but {model.config.model_type} attends to source and "
-            "target in one map; it cannot be analysed yet."
+            f"Cross-attention must be over the {max(read)} tokens of the source, but that of {model.config.model_type} "
+            f"is over {', '.join(str(keys) for *_, keys in sorted(sizes['cross']))}: it pads them, or attends to "
+            "source and target in one map; it cannot be analysed yet."
         )
     for stack, found in sizes.items():
         if len(found) > 1 or next(iter(found))[0] > 1:
