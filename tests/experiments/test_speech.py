@@ -1,0 +1,51 @@
+"""experiments/speech: which frames a word has, which row predicts a token, and how heads are ranked; all by hand."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+FILE = Path(__file__).parents[2] / "experiments" / "speech" / "heads.py"
+
+
+@pytest.fixture(scope="module")
+def heads() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("speech_heads", FILE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_weights_on_the_frames_of_a_word_are_summed(heads: ModuleType) -> None:
+    """Four frames of half a second: the second row has 0.2 + 0.3 between 0.5 s and 1.4 s (middles 0.75 and 1.25)."""
+    alpha = torch.tensor([[[[0.1, 0.2, 0.3, 0.4], [0.5, 0.2, 0.3, 0.0]]]])
+    source = SimpleNamespace(places=tuple((0.5 * n, 0.5 * n + 0.5) for n in range(4)))
+    got = heads.mass_in(alpha, source, [0, 1], [(0.0, 0.5), (0.5, 1.4)])
+    assert got.flatten().tolist() == pytest.approx([0.1, 0.5])
+
+
+def test_a_token_is_predicted_by_the_row_before_it(heads: ModuleType) -> None:
+    """ "it rained." as <s> it, rain, ed, ".": the full stop belongs to the word that it is written with."""
+    target = SimpleNamespace(
+        offsets=((0, 0), (0, 2), (3, 7), (7, 9), (9, 10)), special=(True, False, False, False, False)
+    )
+    sound = heads.Spoken(np.zeros(1), 1, (("it", 0.2, 0.4), ("rained.", 0.5, 0.9)))
+    found = list(heads.tokens_of(target, "it rained.", sound))
+    assert found == [(0, (0.2, 0.4)), (1, (0.5, 0.9)), (2, (0.5, 0.9)), (3, (0.5, 0.9))]
+
+
+def test_heads_are_ranked_by_their_mean_weight(heads: ModuleType) -> None:
+    scores = torch.zeros(4, 6, 2)
+    for rank, (layer, head) in enumerate(heads.KNOWN):
+        scores[layer, head] = 1.0 - 0.05 * rank
+    scores[0, 0] = torch.tensor([0.9, 0.94])  # one that was not published comes third
+    got = heads.found(scores, torch.zeros_like(scores))
+    assert got["recall"] == 7
+    assert got["top"][:4] == [[1, 0], [2, 0], [0, 0], [2, 5]]
+    assert got["auc"] == (8 * 15 + 2) / 128  # all eight are above fifteen others, two above this one
+    assert got["table"][0] == {"layer": 1, "head": 0, "score": 1.0, "se": 0.0, "control": 0.0, "published": True}
