@@ -1,13 +1,14 @@
 """Which cross-attention heads of a speech model follow the sound:  python experiments/speech/heads.py table.json
 
 Sentences are spoken by espeak-ng, word by word, so that the seconds of every word are known. The decoder reads the
-true text. For every head, over all tokens of words,
+true text. For every head, α being the row that predicts a token (the one before it) or the one that reads it:
 
-    score = mean over tokens of  Σ_{frames of the token's word} α,
+    mass    mean over tokens of  Σ_{frames of the token's word} α
+    share   the same, of rows that are scaled to 1 within the sound (Whisper reads thirty seconds, mostly silence)
+    time    correlation of  Σ_frames time · α  within the sound with the middle of the word, mean over sentences
 
-α being the row that predicts the token (the one before it). The control gives every token the seconds of another word
-of its sentence. `KNOWN` are the heads that OpenAI published for tiny.en, found by its own timings of other sound; they
-are compared with at the end and used nowhere before.
+The control gives every token the seconds of another word of its sentence. `KNOWN` are the heads that OpenAI published
+for tiny.en, found by its own timings of other sound; they are compared with at the end and used nowhere before.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -60,21 +61,24 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--model", default="demo-whisper")
     parser.add_argument("--first", type=int, default=len(SENTENCES) * len(VOICES))
+    parser.add_argument("--heard", type=int, default=4, help="sentences that the model also writes down itself")
     asked = parser.parse_args()
     model = hw.load(asked.model, task="transcription")
     pairs = [(sentence, voice) for voice in VOICES for sentence in SENTENCES][: asked.first]
-    scores, controls, heard = [], [], []
+    kept: dict[str, list[Tensor]] = {}
+    heard = []
     for sentence, voice in pairs:
         sound = spoken(sentence, voice)
-        own, other = scores_of(model, sentence, sound)
-        scores.append(own), controls.append(other)
-        if len(heard) < 4:
+        for name, scores in scores_of(model, sentence, sound).items():
+            kept.setdefault(name, []).append(scores)
+        if len(heard) < asked.heard:
             heard.append([sentence, transcribed(model, sound)])
             print(heard[-1], flush=True)
-    table = found(torch.cat(scores, 2), torch.cat(controls, 2))
-    table |= {"model": asked.model, "sentences": len(pairs), "heard": heard}
-    asked.out.write_text(json.dumps(table, indent=1))
-    print(json.dumps({key: table[key] for key in ("recall", "top", "tokens", "auc")}))
+    tables = {name: found(torch.cat(scores, 2)) for name, scores in kept.items()}
+    whole = {"model": asked.model, "sentences": len(pairs), "heard": heard, "scores": tables}
+    asked.out.write_text(json.dumps(whole, indent=1))
+    for name, table in tables.items():
+        print(name, {key: table[key] for key in ("recall", "top", "count", "auc")})
 
 
 def spoken(sentence: str, voice: str) -> Spoken:
@@ -99,18 +103,42 @@ def _said(word: str, voice: str) -> tuple[Float[np.ndarray, " sample"], int]:
     return samples[loud[0] : loud[-1] + 1], rate
 
 
-def scores_of(model: hw.Model, sentence: str, sound: Spoken) -> tuple[Tensor, Tensor]:
-    """[layer head token]: the weight on each token's own word, and on another word of the sentence."""
+def scores_of(model: hw.Model, sentence: str, sound: Spoken) -> dict[str, Tensor]:
+    """[layer head token] or, for the correlation, [layer head 1]."""
     source, target = read_sound(model, (sound.samples, sound.rate)), model.encode_target(sentence)
     layers: list[Tensor] = []
-    batch = model.batch([source], [target])
     with torch.no_grad():
-        model.run(batch, lambda layer: layers.append(layer.alpha[0]), rows=0, wanted=lambda site: site.stack == "cross")
+        model.run(
+            model.batch([source], [target]), lambda layer: layers.append(layer.alpha[0]), rows=0,
+            wanted=lambda site: site.stack == "cross",
+        )  # fmt: skip
     alpha = torch.stack(layers)  # layer head query frame
+    inside = torch.tensor([source.words[unit] != "silence" for unit in source.unit]).to(alpha)
+    within = alpha * inside / (alpha * inside).sum(-1, keepdim=True)
     rows, spans = zip(*tokens_of(target, sentence, sound), strict=True)
     words = list(dict.fromkeys(spans))
     moved = [words[(words.index(span) + len(words) // 2) % len(words)] for span in spans]
-    return mass_in(alpha, source, rows, spans), mass_in(alpha, source, rows, moved)
+    found = {}
+    for name, places in (("predicts", rows), ("reads", [row + 1 for row in rows])):
+        found[f"mass {name}"] = mass_in(alpha, source, places, spans)
+        found[f"share {name}"] = mass_in(within, source, places, spans)
+        found[f"time {name}"] = follows(within, source, places, spans)
+    return {**found, "control share predicts": mass_in(within, source, rows, moved)}
+
+
+def follows(
+    within: Float[Tensor, "layer head query frame"],
+    source: Encoding,
+    rows: Sequence[int],
+    spans: Sequence[tuple[float, float]],
+) -> Float[Tensor, "layer head 1"]:
+    """The correlation, over tokens, of the mean time of a row with the middle of its word."""
+    middle = torch.tensor([(start + stop) / 2 for start, stop in source.places]).to(within)
+    times = torch.einsum("lhtf,f->lht", within[:, :, list(rows)], middle)
+    true = torch.tensor([(start + stop) / 2 for start, stop in spans]).to(within)
+    times, true = times - times.mean(-1, keepdim=True), true - true.mean()
+    lengths = times.norm(dim=-1, keepdim=True) * true.norm()
+    return (times * true).sum(-1, keepdim=True) / lengths.clamp(min=1e-9)
 
 
 def tokens_of(target: Encoding, sentence: str, sound: Spoken) -> Iterator[tuple[int, tuple[float, float]]]:
@@ -142,20 +170,19 @@ def transcribed(model: hw.Model, sound: Spoken) -> str:
     return " ".join(words)
 
 
-def found(scores: Float[Tensor, "layer head token"], controls: Float[Tensor, "layer head token"]) -> dict:
-    """Heads by their score, the share of the published ones among the first eight, and the area under the curve."""
-    mean, control = scores.mean(-1), controls.mean(-1)
-    deviation = scores.std(-1) / scores.shape[-1] ** 0.5
+def found(scores: Float[Tensor, "layer head token"]) -> dict[str, Any]:
+    """Heads by their score, how many of the published ones are among the first eight, and the area under the curve."""
+    mean, error = scores.mean(-1), scores.std(-1) / scores.shape[-1] ** 0.5
     heads = [(layer, head) for layer in range(len(mean)) for head in range(mean.shape[1])]
     order = sorted(heads, key=lambda head: -float(mean[head]))
     known, others = ([float(mean[h]) for h in heads if (h in KNOWN) is is_known] for is_known in (True, False))
     wins = [1.0 if a > b else 0.5 if a == b else 0.0 for a in known for b in others]
     return {
         "recall": len(set(order[: len(KNOWN)]) & set(KNOWN)), "top": [list(head) for head in order[: len(KNOWN)]],
-        "tokens": scores.shape[-1], "auc": sum(wins) / len(wins),
-        "table": [{"layer": layer, "head": head, "score": float(mean[layer, head]),
-                   "se": float(deviation[layer, head]), "control": float(control[layer, head]),
-                   "published": (layer, head) in KNOWN} for layer, head in order],
+        "count": scores.shape[-1], "auc": sum(wins) / len(wins),
+        "table": [{"layer": layer, "head": head, "score": round(float(mean[layer, head]), 4),
+                   "se": round(float(error[layer, head]), 4), "published": (layer, head) in KNOWN}
+                  for layer, head in order],
     }  # fmt: skip
 
 

@@ -44,8 +44,16 @@ def test_heads_are_ranked_by_their_mean_weight(heads: ModuleType) -> None:
     for rank, (layer, head) in enumerate(heads.KNOWN):
         scores[layer, head] = 1.0 - 0.05 * rank
     scores[0, 0] = torch.tensor([0.9, 0.94])  # one that was not published comes third
-    got = heads.found(scores, torch.zeros_like(scores))
+    got = heads.found(scores)
     assert got["recall"] == 7
     assert got["top"][:4] == [[1, 0], [2, 0], [0, 0], [2, 5]]
     assert got["auc"] == (8 * 15 + 2) / 128  # all eight are above fifteen others, two above this one
-    assert got["table"][0] == {"layer": 1, "head": 0, "score": 1.0, "se": 0.0, "control": 0.0, "published": True}
+    assert got["table"][0] == {"layer": 1, "head": 0, "score": 1.0, "se": 0.0, "published": True}
+
+
+def test_a_head_that_follows_the_sound_has_correlation_one(heads: ModuleType) -> None:
+    """Rows that look at the frame of their word, and rows that look at it backwards."""
+    source = SimpleNamespace(places=tuple((0.5 * n, 0.5 * n + 0.5) for n in range(3)))
+    spans = [(0.0, 0.5), (0.5, 1.0), (1.0, 1.5)]
+    within = torch.stack([torch.eye(3), torch.eye(3).flip(0)])[None]
+    assert heads.follows(within, source, [0, 1, 2], spans).flatten().tolist() == pytest.approx([1.0, -1.0])

@@ -296,7 +296,7 @@ class Model:
             )
         inputs: dict[str, Any] = dict(self.batch([source]).inputs)
         inputs.pop("token_type_ids", None)
-        with torch.no_grad(), evaluating(self.hf):
+        with torch.no_grad(), quiet(), evaluating(self.hf):
             ids = self.hf.generate(  # type: ignore[operator] - a mixin that pyright takes for a tensor
                 **inputs, max_new_tokens=min(128, self.limit or 128), num_beams=1, do_sample=False
             )

@@ -36,7 +36,7 @@ def samples_of(sound: Any, rate: int) -> Float[np.ndarray, " sample"]:
     return samples if given == rate else resampled(samples, int(given), rate)
 
 
-def resampled(samples: Float[np.ndarray, " sample"], given: int, rate: int) -> Float[np.ndarray, " sample"]:
+def resampled(samples: Float[np.ndarray, " sample"], given: int, rate: int) -> Float[np.ndarray, " other"]:
     """At another rate, through the spectrum: what lies above the lower of both half-rates is cut off."""
     count = round(len(samples) * rate / given)
     spectrum = np.fft.rfft(samples)

@@ -19,6 +19,7 @@ from headwise.errors import HeadwiseError, InputError
 from headwise.models.pictures import write_png
 from headwise.quantities import find
 from headwise.viewer.build import ascii_text, digest, script_json
+from headwise.viewer.of_trace import pretty
 
 QUANTITIES = ("raw", "effective", "norm")
 MOST = 24_000_000  # numbers of a page
@@ -83,9 +84,9 @@ def _stack(trace: Any, name: str, kind: str, quantities: tuple[str, ...]) -> Ite
 
 
 def _side(text: Any, kind: str) -> dict[str, Any]:
-    """Tokens with their places; of sound, the groups of frames."""
+    """Tokens with their places; of sound, the groups of frames, and of a text the words."""
     if not text.places:
-        return {"tokens": list(text.tokens), "places": []}
+        return {"tokens": [pretty(token) for token in (text.tokens if kind == "image" else text.words)], "places": []}
     if kind == "image":
         return {"tokens": list(text.tokens), "places": [[round(x, 5) for x in place] for place in text.places]}
     spans = [[place for place, unit in zip(text.places, text.unit, strict=True) if unit == n]

@@ -24,6 +24,24 @@
     const start = ((layer * heads + head) * queries + query) * keys;
     return bytes(m).subarray(start, start + keys);
   };
+  /* the largest of a row, of sound without what follows its end: colours are shares of it */
+  const top = (weights) => {
+    const places = stack().keys.places;
+    let most = 1;
+    weights.forEach((w, k) => { if (data.kind === "image" || !places.length || places[k][0] < data.picture.seconds) most = Math.max(most, w); });
+    return most;
+  };
+  /* the page opens with the head whose rows are sharpest */
+  const sharpest = () => {
+    const m = maps(), [layers, heads, queries] = m.shape;
+    let best = [-1, 0, 0];
+    for (let l = 0; l < layers; l += 1) for (let h = 0; h < heads; h += 1) {
+      let sum = 0;
+      for (let q = 0; q < queries; q += 1) sum += top(row(l, h, q)) * m.tops[l][h];
+      if (sum > best[0]) best = [sum, l, h];
+    }
+    [, state.layer, state.head] = best;
+  };
   const name = (layer, head) => `L${layer}.H${head}`;
   const colour = (share) => `rgba(213, 94, 0, ${(0.85 * share).toFixed(3)})`;
   const short = (x) => Number(x).toPrecision(2);
@@ -37,10 +55,10 @@
     pen.globalAlpha = 0.75;
     pen.drawImage(image, 0, 0, w, h);
     pen.globalAlpha = 1;
-    const top = Math.max(1, ...weights);
+    const most = top(weights);
     places.forEach((p, at) => {
       if (!p.length) return;
-      pen.fillStyle = colour(weights[at] / top);
+      pen.fillStyle = colour(weights[at] / most);
       pen.fillRect(p[1] * w, p[0] * h, (p[3] - p[1]) * w, (p[2] - p[0]) * h);
     });
     const p = places[query];
@@ -52,27 +70,33 @@
   };
 
   /* keys of sound lie along x by their seconds; the rest, after the sound's end, is a last narrow column */
-  const across = (places, width) => {
-    const real = data.picture.seconds, room = places.some((p) => p[0] >= real) ? width - 14 : width;
-    return (p) => (p[0] >= real ? [room + 4, 10] : [p[0] / real * room, Math.max(1, (Math.min(p[1], real) - p[0]) / real * room)]);
+  const across = (places, left, width) => {
+    const real = data.picture.seconds, room = (places.some((p) => p[0] >= real) ? width - 14 : width) - left;
+    return (p) => (p[0] >= real ? [left + room + 4, 10] :
+      [left + p[0] / real * room, Math.max(1, (Math.min(p[1], real) - p[0]) / real * room)]);
   };
   const down = (side, height) => {
     const each = height / side.tokens.length;
     return (at) => [at * each, each];
   };
-  const drawMap = (where, layer, head, query) => {
+  const drawMap = (where, layer, head, query, gutter) => {
     const pen = where.getContext("2d"), w = where.width, h = where.height;
     const { keys, queries } = stack(), y = down(queries, h);
-    const x = keys.places.length ? across(keys.places, w) : null;
+    const x = keys.places.length ? across(keys.places, gutter, w) : null, each = (w - gutter) / keys.tokens.length;
     pen.fillStyle = "#fff";
     pen.fillRect(0, 0, w, h);
     queries.tokens.forEach((_, q) => {
-      const weights = row(layer, head, q), top = Math.max(1, ...weights), [from, size] = y(q);
+      const weights = row(layer, head, q), most = top(weights), [from, size] = y(q);
       keys.tokens.forEach((__, k) => {
-        const [left, wide] = x ? x(keys.places[k]) : [k * w / keys.tokens.length, w / keys.tokens.length];
-        pen.fillStyle = colour(weights[k] / top);
+        const [left, wide] = x ? x(keys.places[k]) : [gutter + k * each, each];
+        pen.fillStyle = colour(Math.min(1, weights[k] / most));
         pen.fillRect(left, from, wide, size);
       });
+      if (gutter && (size >= 12 || q % Math.ceil(14 / size) === 0)) {
+        pen.fillStyle = "#444";
+        pen.font = "12px system-ui";
+        pen.fillText(queries.tokens[q].slice(0, 16), 2, from + Math.min(size, 14) - 2, gutter - 6);
+      }
     });
     if (query !== null) {
       pen.lineWidth = 2;
@@ -80,17 +104,17 @@
       pen.strokeRect(1, y(query)[0] + 1, w - 2, Math.max(2, y(query)[1] - 2));
     }
   };
-  const drawSound = (where) => {
+  const drawSound = (where, gutter) => {
     const pen = where.getContext("2d"), w = where.width, places = stack().keys.places;
-    const room = places.some((p) => p[0] >= data.picture.seconds) ? w - 14 : w;
+    const room = (places.some((p) => p[0] >= data.picture.seconds) ? w - 14 : w) - gutter;
     pen.fillStyle = "#fff";
     pen.fillRect(0, 0, w, where.height);
-    pen.drawImage(image, 0, 0, room, where.height - 18);
+    pen.drawImage(image, gutter, 0, room, where.height - 18);
     pen.fillStyle = "#444";
     pen.font = "12px system-ui";
     const step = data.picture.seconds > 6 ? 1 : data.picture.seconds > 2 ? 0.5 : 0.1;
     for (let t = 0; t <= data.picture.seconds + 1e-9; t += step)
-      pen.fillText(`${t.toFixed(step < 1 ? 1 : 0)} s`, Math.min(t / data.picture.seconds * room, w - 30), where.height - 4);
+      pen.fillText(`${t.toFixed(step < 1 ? 1 : 0)} s`, gutter + Math.min(t / data.picture.seconds * room, room - 24), where.height - 4);
   };
 
   const chooser = (label, names, chosen, choose) => {
@@ -104,21 +128,21 @@
     return element("label", {}, label, list);
   };
   const chips = (side, weights) => {
-    const box = element("div", { class: "chips" }), top = Math.max(1, ...weights);
+    const box = element("div", { class: "chips" }), most = top(weights);
     side.tokens.forEach((token, at) => {
       if (side.places.length && side.places[at].length) return;
       const chip = element("button", { type: "button", "aria-pressed": String(at === state.query) }, token);
       if (at === state.query) chip.className = "on";
-      if (side === stack().keys || data.kind === "image") chip.style.background = colour(weights[at] / top);
+      if (side === stack().keys || data.kind === "image") chip.style.background = colour(weights[at] / most);
       chip.addEventListener("click", () => { state.query = at; draw(); });
       box.append(chip);
     });
     return box;
   };
   const strongest = (weights) => {
-    const most = [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, 3);
-    const top = maps().tops[state.layer][state.head];
-    return most.map((k) => `${stack().keys.tokens[k]} (${short(weights[k] / 255 * top)})`).join(", ");
+    const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, 3);
+    const largest = maps().tops[state.layer][state.head];
+    return order.map((k) => `${stack().keys.tokens[k]} (${short(weights[k] / 255 * largest)})`).join(", ");
   };
 
   const draw = () => {
@@ -130,7 +154,8 @@
     const bar = element("div", { class: "bar" });
     if (data.stacks.length > 1)
       bar.append(chooser("Attention", data.stacks.map((x) => x.name), state.stack, (at) => { state.stack = at; state.query = 0;
-        if (!stack().maps[state.quantity]) state.quantity = "raw"; }));
+        if (!stack().maps[state.quantity]) state.quantity = "raw";
+        sharpest(); }));
     bar.append(chooser("Shown", quantities.map((q) => s.maps[q].label), quantities.indexOf(state.quantity), (at) => { state.quantity = quantities[at]; }));
     bar.append(chooser("Layer", [...Array(layers).keys()].map(String), state.layer, (at) => { state.layer = at; }));
     const main = element("div", { class: "panel" });
@@ -145,25 +170,25 @@
       main.append(wide, chips(s.queries, weights));
     } else {
       if (s.keys.places.length) {
-        const sound = canvas(640, 130, "spectrogram");
-        drawSound(sound);
+        const sound = canvas(720, 130, "spectrogram");
+        drawSound(sound, 90);
         main.append(sound);
       }
       const tall = Math.max(60, Math.min(520, s.queries.tokens.length * 18));
-      const map = canvas(640, tall, `map of ${name(state.layer, state.head)}`);
-      drawMap(map, state.layer, state.head, state.query);
+      const map = canvas(720, tall, `map of ${name(state.layer, state.head)}`);
+      drawMap(map, state.layer, state.head, state.query, 90);
       map.addEventListener("click", (event) => {
         const box = map.getBoundingClientRect();
         state.query = Math.min(s.queries.tokens.length - 1, Math.floor((event.clientY - box.top) / box.height * s.queries.tokens.length));
         draw();
       });
-      main.append(map, chips(s.queries, weights));
+      main.append(map);
     }
     const all = element("div", { class: "heads" });
     for (let h = 0; h < heads; h += 1) {
       const small = data.kind === "image" ? canvas(96, 96, name(state.layer, h)) : canvas(120, 80, name(state.layer, h));
       if (data.kind === "image") drawPicture(small, row(state.layer, h, state.query), null);
-      else drawMap(small, state.layer, h, null);
+      else drawMap(small, state.layer, h, null, 0);
       const button = element("button", { type: "button", "aria-pressed": String(h === state.head) }, small, name(state.layer, h));
       if (h === state.head) button.className = "on";
       button.addEventListener("click", () => { state.head = h; draw(); });
@@ -172,12 +197,13 @@
     const said = s.queries.tokens[state.query];
     app.replaceChildren(
       element("h1", {}, `${data.model}: what ${name(state.layer, state.head)} attends to from \u201c${said}\u201d`),
-      element("p", { class: "muted" }, `${m.about} Most: ${strongest(weights)}. Colours are shares of the row\u2019s largest. ` +
+      element("p", { class: "muted" }, `${m.about} Most: ${strongest(weights)}. Colours are shares of the row\u2019s largest` +
+        (data.kind === "image" ? ". " : " within the sound. ") +
         `Proved to ${data.error}.`),
       element("p", { class: "muted" }, data.kind === "image" ? "Click a patch, or a token under the picture, to ask from there." :
         "Time runs to the right, each row is a query: click one. The narrow last column is what follows the sound\u2019s end."),
       bar, element("div", { class: "panels" }, main, element("div", { class: "panel" }, all)));
   };
-  image.addEventListener("load", draw);
+  image.addEventListener("load", () => { sharpest(); draw(); });
   image.src = data.picture.png;
 })();
