@@ -93,7 +93,7 @@ class Circuit:
     reads this: the block's second one in post-norm models, the first one of the next block in pre-norm ones.
     """
 
-    stored: Float[Tensor, "head d_head d_model"]  # W_O in the model's own precision and, of a plain matrix, its memory
+    stored: Float[Tensor, "head d_head d_model"]  # W_O in the model's own precision; in half precision its own memory
     b_o: Float[Tensor, " d_model"]
     scale: float = 1.0
     inner: Norm | None = None
@@ -104,7 +104,7 @@ class Circuit:
     @property
     def w_o(self) -> Float[Tensor, "head d_head d_model"]:
         """W_O, of a model in half precision widened for the moment: copies of all would cost a sixth of the model."""
-        return self.stored.float() if self.stored.dtype in (torch.float16, torch.bfloat16) else self.stored
+        return self.stored.float().contiguous() if self.stored.dtype in (torch.float16, torch.bfloat16) else self.stored
 
     @cached_property
     def root(self) -> Float[Tensor, "head d_head d_head"]:

@@ -18,6 +18,7 @@ from headwise.models.capture import at_least_float
 from headwise.models.probe import Event, Timeline
 from headwise.types import Circuit, Norm
 
+HALF = (torch.float16, torch.bfloat16)
 SAME = 1e-3  # relative; two tensors that differ by less are one
 
 
@@ -48,13 +49,13 @@ def find_projection(
 
 
 def as_matrix(projection: nn.Module, *, heads: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """W_O [head d_head d_model] and b_O of any affine module: its own matrix, else what it does to unit vectors.
+    """W_O [head d_head d_model] and b_O of any affine module, by what it does to unit vectors.
 
-    W_O of a head is a slice of the projection's *input* axis. subtle: a view, which costs no memory and follows the
-    model where that is trained further.
+    W_O of a head is a slice of the projection's *input* axis. Of a plain matrix in half precision it is a view, as
+    float32 copies of all would cost a sixth of the model.
     """
     size = heads * like.shape[-1]
-    if type(projection) in (nn.Linear, Conv1D) and projection.weight.dtype == like.dtype:
+    if type(projection) in (nn.Linear, Conv1D) and like.dtype in HALF and projection.weight.dtype == like.dtype:
         weight: Tensor = projection.weight.detach() if isinstance(projection, Conv1D) else projection.weight.detach().T
         bias = weight.new_zeros(weight.shape[1]) if projection.bias is None else projection.bias.detach()
         return weight.unflatten(0, (heads, like.shape[-1])), at_least_float(bias)
