@@ -52,9 +52,11 @@
     pen.imageSmoothingEnabled = false;
     pen.fillStyle = "#fff";
     pen.fillRect(0, 0, w, h);
+    pen.filter = "grayscale(0.8)";
     pen.globalAlpha = 0.75;
     pen.drawImage(image, 0, 0, w, h);
     pen.globalAlpha = 1;
+    pen.filter = "none";
     const most = top(weights);
     places.forEach((p, at) => {
       if (!p.length) return;
