@@ -21,6 +21,8 @@ PAGE, MARK = HERE / "README.md", "tables"
 TELLS = 0.6  # ρ from which a number is said to tell which heads matter
 STATISTICS = {"estimate": "one backward pass", "norm": "the length of what it sends",
               "entropy": "the entropy of its attention", "null": "its null share"}  # fmt: skip
+ORDERS = ("effect, least first", "estimate, least first", "norm, least first", "null share, most first",
+          "entropy, most first", "random", "effect, most first")  # fmt: skip
 Row = dict[str, Any]
 
 
@@ -55,13 +57,14 @@ def which_heads() -> str:
     for model, table, _ in stored("ablation"):
         heads = table.filter(part="head")
         heads = heads.filter((pl.col("way") == heads["way"][0]) & (pl.col("number") == heads["number"][0]))
-        worse, better = (heads.filter(test).height for test in (pl.col("low") > 0, pl.col("high") < 0))
+        known = heads["low"].null_count() < heads.height
+        sure = [str(heads.filter(test).height) if known else "–" for test in (pl.col("low") > 0, pl.col("high") < 0)]
         best = heads.sort("value", descending=True).head(3).to_dicts()
         several = heads["stack"].n_unique() > 1
         top = "; ".join(
             f"{row['stack'] + ' ' if several else ''}{row['name']} {interval(row, digits=3)}" for row in best
         )
-        rows.append([model, str(heads["texts"][0]), str(heads.height), str(worse), str(better), top])
+        rows.append([model, str(heads["texts"][0]), str(heads.height), *sure, top])
     return lines("| model | texts | heads | worse without, for sure | better | those that matter most |", rows)
 
 
@@ -94,6 +97,7 @@ def taken_away() -> str:
         if curve.is_empty():
             continue
         heads = table.filter(part="head").select("stack", "layer", "head").n_unique()
+        curve = curve.sort(pl.col("name").replace_strict({name: at for at, name in enumerate(ORDERS)}))
         half = min(curve["removed"].unique().to_list(), key=lambda count: abs(count - heads / 2))
         found = {row["name"]: row for row in curve.filter(removed=half).to_dicts()}
         orders = orders or list(found)
