@@ -38,6 +38,25 @@ def test_every_figure_is_drawn(theme: str, html: str, open_html: Open) -> None:
     assert opened.page.locator('figure.chart[data-drawn="yes"] svg.marks').count() == figures.count()
 
 
+def test_a_link_leads_to_its_heading_though_figures_are_drawn_on_the_way(html: str, open_html: Open) -> None:
+    opened = open_html(html)
+    opened.page.click("nav a[href='#identity']")
+    opened.until("document.documentElement.dataset.at === 'identity'")
+    top = opened.page.evaluate("() => document.getElementById('identity').getBoundingClientRect().top")
+    opened.page.wait_for_timeout(300)
+    later = opened.page.evaluate("() => document.getElementById('identity').getBoundingClientRect().top")
+    assert abs(top) < 5
+    assert abs(later) < 5
+
+
+def test_the_first_page_is_the_verdict(html: str, open_html: Open) -> None:
+    opened = open_html(html)
+    first = opened.page.inner_text("#verdict")
+    assert first.startswith("May a heatmap of this model's attention be shown as an explanation?")
+    assert "You may not write" in first
+    assert "weights" in first.splitlines()[-1]
+
+
 def test_a_table_sorts_and_is_saved_as_csv(html: str, open_html: Open) -> None:
     opened = open_html(html)
     opened.page.click("#surface details.data summary")

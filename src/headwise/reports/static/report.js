@@ -28,8 +28,11 @@
         () => {
           figure.replaceChildren(place);
           const chart = place.querySelector("svg.marks");
-          // A wide chart shrinks to the page, but not below what can be read; beyond that it scrolls.
-          if (chart) chart.style.maxWidth = `max(100%, ${0.65 * chart.width.baseVal.value}px)`;
+          // A chart fills its card up to half as large again; a wide one shrinks to the page, but not below what can
+          // be read, and scrolls beyond that.
+          const natural = chart ? chart.width.baseVal.value : 0;
+          if (chart) chart.style.width = `max(min(100%, ${1.5 * natural}px), ${0.65 * natural}px)`;
+          if (chart) chart.style.maxWidth = "none", chart.style.height = "auto";
           figure.dataset.drawn = "yes";
         },
         (error) => { figure.replaceChildren(`This figure could not be drawn: ${error.message}`); figure.dataset.drawn = "no"; },
@@ -46,6 +49,20 @@
     { rootMargin: "600px" },
   );
   figures.forEach((figure) => seen.observe(figure));
+
+  // A link leads to its heading only once everything above is drawn, since figures have heights of their own.
+  async function go(id) {
+    const target = document.getElementById(id);
+    if (!target) return;
+    await Promise.all(figures.filter((figure) => target.compareDocumentPosition(figure) & Node.DOCUMENT_POSITION_PRECEDING).map(draw));
+    target.scrollIntoView();
+    document.documentElement.dataset.at = id;
+  }
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.('a[href^="#"]');
+    if (link?.hash && !link.closest("figure")) event.preventDefault(), history.replaceState(null, "", link.hash), go(link.hash.slice(1));
+  });
+  if (location.hash) go(location.hash.slice(1));
 
   const drawAll = () => Promise.all(figures.map(draw));
   document.getElementById("print").addEventListener("click", async () => { await drawAll(); window.print(); });
