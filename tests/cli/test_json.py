@@ -63,8 +63,8 @@ def test_the_gate_of_a_comparison(tmp_path: Path, monkeypatch, capsys) -> None:
         monkeypatch, *where, str(tmp_path / "out"), "--fail-if", "texts >= 10", "--json", str(tmp_path / "x.json")
     )
     assert code == 1
-    assert 'headwise: failed: texts is 3 (--fail-if "texts >= 10")' in capsys.readouterr().err
-    assert valid((tmp_path / "x.json").read_text(), "compare")["failed"] == ['texts is 3 (--fail-if "texts >= 10")']
+    assert 'headwise: failed: texts is 10 (--fail-if "texts >= 10")' in capsys.readouterr().err
+    assert valid((tmp_path / "x.json").read_text(), "compare")["failed"] == ['texts is 10 (--fail-if "texts >= 10")']
     assert verb(monkeypatch, *where, str(tmp_path / "out"), "--fail-if", "texts > 10") == 0
     assert verb(monkeypatch, *where, str(tmp_path / "out"), "--fail-if", "tests > 3") == 2
     shown = valid_run(monkeypatch, capsys, ["show", str(tmp_path / "out" / "a"), "--json", "-"])
