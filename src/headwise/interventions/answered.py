@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from textwrap import shorten
 
 import torch
@@ -97,13 +98,19 @@ def _best(
 
 def _nearest(model: Model, text: Encoding) -> Answered:
     """Among the first sentences of the sample; the text itself does not count."""
-    first = [document.text.split(". ")[0].rstrip(".") + "." for document in open_corpus("sample").documents()]
-    others = [(sentence, model.encode(sentence, truncate=True)) for sentence in first]
+    others = [(sentence, model.encode(sentence, truncate=True)) for sentence in _sentences()]
     others = [(sentence, coded) for sentence, coded in others if coded.ids != text.ids]
     vectors = _vectors(model, [text, *(coded for _, coded in others)])
     near = (vectors[1:] @ vectors[0]).clamp(-1, 1)
     at = int(near.argmax())
     return Answered("sentence", ((f"“{shorten(others[at][0], LONGEST, placeholder=' …')}”", float(near[at])),))
+
+
+@cache
+def _sentences() -> tuple[str, ...]:
+    """Short ones, so that they cost less than the text itself as a rule: the shortest of every text of the sample."""
+    texts = [document.text.split(". ") for document in open_corpus("sample").documents()]
+    return tuple(min(sentences, key=len).rstrip(".") + "." for sentences in texts)
 
 
 def _vectors(model: Model, texts: Sequence[Encoding]) -> Float[Tensor, "text d_model"]:
