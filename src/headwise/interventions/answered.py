@@ -15,7 +15,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from textwrap import shorten
 
 import torch
 from jaxtyping import Float
@@ -28,7 +27,8 @@ from headwise.text.corpus import Document, open_corpus
 from headwise.types import Encoding
 
 MOST = 5
-LONGEST = 70  # characters of a sentence that is named
+LONGEST = 60  # characters of a sentence to compare with
+COMPARED, STEP = 24, 3  # so many of them, a third of those there are: the sample goes from subject to subject
 LED = {"label": "The model says", "next-token": "Next comes", "masked-token": "For the mask it says",
        "translation": "It translates this as", "sentence": "Nearest of the sample sentences"}  # fmt: skip
 
@@ -103,14 +103,15 @@ def _nearest(model: Model, text: Encoding) -> Answered:
     vectors = _vectors(model, [text, *(coded for _, coded in others)])
     near = (vectors[1:] @ vectors[0]).clamp(-1, 1)
     at = int(near.argmax())
-    return Answered("sentence", ((f"“{shorten(others[at][0], LONGEST, placeholder=' …')}”", float(near[at])),))
+    return Answered("sentence", ((f"“{others[at][0]}”", float(near[at])),))
 
 
 @cache
 def _sentences() -> tuple[str, ...]:
-    """Short ones, so that they cost less than the text itself as a rule: the shortest of every text of the sample."""
+    """A few short ones of the sample, of as many texts, so that they cost little."""
     texts = [document.text.split(". ") for document in open_corpus("sample").documents()]
-    return tuple(min(sentences, key=len).rstrip(".") + "." for sentences in texts)
+    short = [min(sentences, key=len).rstrip(".") + "." for sentences in texts]
+    return tuple([sentence for sentence in short if len(sentence) <= LONGEST][::STEP][:COMPARED])
 
 
 def _vectors(model: Model, texts: Sequence[Encoding]) -> Float[Tensor, "text d_model"]:
