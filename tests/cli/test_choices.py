@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 from headwise.cli.inspect import _cell, _verdict, telling_head
+from headwise.cli.view import LARGE, choices_of, written
 from headwise.errors import InputError
 from headwise.traces import NullSpace, Trace
 from headwise.viewer.figure import caption, panels, telling_query
@@ -109,6 +111,22 @@ def test_the_verdict_counts_the_maps_that_may_be_shown() -> None:
         f"a sink. {proof}"
     )
     assert _verdict(trace, table.drop("show"), None) == f"5 tokens, head size 4. {proof}"  # pyright: ignore[reportArgumentType]
+
+
+def test_a_large_page_says_what_to_leave_out() -> None:
+    assert written(Path("a.html"), LARGE) == "wrote a.html (20.0 MB); open it in any browser, it needs no network"
+    assert written(Path("a.html"), LARGE + 1).endswith(
+        "no network; it is large: --quantities raw,effective, or a shorter text, makes it smaller"
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "everything", "choices"),
+    [((None, None), False, {"besides": []}), ((None, "globenc, flow"), False, {"besides": ["globenc", "flow"]}),
+     ((None, None), True, {}), (("raw,norm", None), False, {"quantities": ["raw", "norm"]})],
+)  # fmt: skip
+def test_what_a_page_has_is_what_was_asked(asked: tuple, everything: bool, choices: dict) -> None:
+    assert choices_of(*asked, everything=everything) == choices
 
 
 def test_cells_are_words_or_two_digits() -> None:

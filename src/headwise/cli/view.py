@@ -37,6 +37,8 @@ Matters = Annotated[bool, typer.Option("--matters", help="Ask what the model los
 Open = Annotated[bool, typer.Option("--open", help="Open it in the browser.")]
 From = Annotated[Path | None, typer.Option("--from", help="A trace saved by trace.save or `inspect --save`.")]
 
+LARGE = 20 * 2**20  # bytes of a page, above which the way to a smaller one is told
+
 
 def view(
     text: Text = None,
@@ -75,9 +77,15 @@ def view(
         )
     chosen = choices_of(quantities, with_, everything=everything)
     path = trace.save_html(out, matters=matters or everything, **chosen)
-    print(f"wrote {path} ({path.stat().st_size / 2**20:.1f} MB); open it in any browser, it needs no network")
+    print(written(path, path.stat().st_size))
     if open_:
         webbrowser.open(path.resolve().as_uri())
+
+
+def written(path: Path, size: int) -> str:
+    """Where the page is and how large; what to leave out where a browser will take long to open it."""
+    large = "" if size <= LARGE else "; it is large: --quantities raw,effective, or a shorter text, makes it smaller"
+    return f"wrote {path} ({size / 2**20:.1f} MB); open it in any browser, it needs no network{large}"
 
 
 def choices_of(quantities: str | None, with_: str | None, *, everything: bool) -> dict[str, list[str]]:
