@@ -34,7 +34,7 @@ def made(load, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_holds_answers_claims_every_study_and_the_method(made: Path) -> None:
     html = made.read_text("utf-8")
     sections = re.findall(r'<section id="([^"]+)"', html)
-    assert sections == ["answers", "claims", *STUDIES, "examples", "method"]
+    assert sections == ["verdict", "answers", "claims", *STUDIES, "examples", "method"]
     assert "May attention of this model be read as an explanation?" in html
     assert "headwise report &lt;b&gt;" in html
 
@@ -66,7 +66,7 @@ def test_studies_that_do_not_apply_are_left_out_with_their_reason(load) -> None:
     decided = agenda(load("tiny:bert"), open_corpus("sample"))
     assert "importance" in decided.left_out
     assert set(decided.settings) == {
-        "surface", "norms", "nullspace", "distances", "ablation", "roles", "mixing", "identity",
+        "surface", "norms", "nullspace", "distances", "lamps", "ablation", "roles", "mixing", "identity",
     }  # fmt: skip
 
 

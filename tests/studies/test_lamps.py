@@ -97,6 +97,15 @@ def test_the_mean_head_votes_by_the_rule_of_the_lamps(carried: float, null: floa
     assert [answer.vote.verdict for answer in found if answer.vote] == votes
 
 
+def test_texts_that_are_too_short_have_no_say() -> None:
+    nan = float("nan")
+    found = list(Lit().answers(table([(nan, nan, nan)], nan, nan), SETTING))
+    assert [answer.vote for answer in found] == [None] * 3
+    assert found[1].says == "Unique? These texts are too short to tell."
+    (numbers,) = Lit()._intervals(np.full((3, 1, len(NUMBERS)), nan))
+    assert all(np.isnan(value) for value in numbers.values())
+
+
 def test_answers_say_how_many_maps_may_be_shown_and_name_the_sinks() -> None:
     heads = [(0.0, 0.9, 0.1), (0.0, 0.6, 0.2), (0.0, 0.9, 0.5)]
     said = [answer.says.replace("\u00a0", " ") for answer in Lit().answers(table(heads, 0.8), SETTING)]

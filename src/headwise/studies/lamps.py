@@ -99,7 +99,7 @@ class Lit(Study):
         there = ~np.isnan(values)
         total, count = (np.einsum("rd,dhn->rhn", weights, of) for of in (np.nan_to_num(values), there.astype(float)))
         drawn = np.where(count > 0, total / np.maximum(count, 1e-12), np.nan)
-        low, high = np.nanquantile(drawn, [(1 - MOST) / 2, (1 + MOST) / 2], axis=0)
+        low, high = _ends(drawn)
         for head in range(values.shape[1]):
             yield {key: float(of[head, number]) for number, name in enumerate(NUMBERS)
                    for key, of in ((name, means), (f"{name}_low", low), (f"{name}_high", high))}  # fmt: skip
@@ -174,6 +174,13 @@ def _mean(values: Float[ndarray, "..."], axis: int) -> Float[ndarray, "..."]:
     return np.where(count > 0, np.nansum(values, axis) / np.maximum(count, 1), np.nan)
 
 
+def _ends(drawn: Float[ndarray, "resample head number"]) -> Float[ndarray, "end head number"]:
+    """Where the middle of the resampled means ends; NaN for a number that no text has."""
+    ends, known = np.full((2, *drawn.shape[1:]), np.nan), ~np.isnan(drawn).all(0)
+    ends[:, known] = np.nanquantile(drawn[:, known], [(1 - MOST) / 2, (1 + MOST) / 2], axis=0)
+    return ends
+
+
 def _lit(heads: pl.DataFrame) -> list[Any]:
     return [lamps(Head(**{name: row[name] for name in NUMBERS})) for row in heads.iter_rows(named=True)]
 
@@ -181,6 +188,8 @@ def _lit(heads: pl.DataFrame) -> list[Any]:
 def _voted(whole: Mapping[str, Any], question: str, number: str, says: str, colour: Callable[[float], str]) -> Answer:
     """The mean over heads and texts with its interval; how it would light the lamp is the vote."""
     value, low, high = (whole[name] for name in (number, f"{number}_low", f"{number}_high"))
+    if np.isnan(value):
+        return Answer(BELIEVE, f"{ASKED[question]} These texts are too short to tell.")
     clause = f"{percent(value)} {says} ({percent(low)} to {percent(high)}, {counted(whole['texts'], 'text')})"
     vote = Vote(question, VERDICTS[colour(value)], clause)  # type: ignore[arg-type]
     return Answer(BELIEVE, f"{ASKED[question]} In the mean over heads {clause}.", vote=vote)
