@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headwise.cli.remembered import remembered
+from headwise.cli.remembered import listed
 from headwise.errors import UnknownNameError
 
 HELP = """What there is by name: quantities, studies, models, families.
@@ -28,7 +28,7 @@ def list_(what: What) -> None:
     if what == "families":  # which are proved here and now
         lines = _families()
     else:
-        lines = (line for (line,) in remembered(f"list-{what}", lambda: [[line] for line in kinds[what]()]))
+        lines = (line for (line,) in listed(f"list-{what}", lambda: [[line] for line in kinds[what]()]))
     for line in lines:
         console.print(line, soft_wrap=True)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import entry_points
@@ -17,6 +18,11 @@ from pathlib import Path
 from platformdirs import user_cache_dir
 
 GROUPS = ("headwise.quantities", "headwise.studies", "headwise.readers")
+
+
+def listed(name: str, make: Callable[[], list[list[str]]]) -> list[list[str]]:
+    """The rows of a list: asked of the program where it is loaded (it may know more by now), else remembered."""
+    return make() if "torch" in sys.modules else remembered(name, make)
 
 
 def remembered(name: str, make: Callable[[], list[list[str]]], *, home: Path | None = None) -> list[list[str]]:

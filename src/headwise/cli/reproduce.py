@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from headwise.cli import options, run
-from headwise.cli.remembered import remembered
+from headwise.cli.remembered import listed
 from headwise.errors import InputError
 
 HELP = """The figures and tables of a paper by their names, on any model: the paper's value, ours, and whether it holds.
@@ -72,7 +72,7 @@ def reproduce(
 
 def _print_items(paper: str | None) -> None:
     """The items of a paper, or of all; without importing what they are made of, once that was done."""
-    rows = remembered("reproduce", _items)
+    rows = listed("reproduce", _items)
     if paper is not None and paper not in {row[0] for row in rows}:
         from headwise.papers.items import paper_of
 
