@@ -19,12 +19,14 @@ from headwise.papers.evidence import (
     from_table,
     from_trained,
     from_verdicts,
+    in_order,
     one_run,
 )
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs" / "evidence.md"
 MARK = "verdicts"
+MODELS = ("demo", "demo-base", "demo-llm", "de–en, trained here", "one-layer tagger")
 SURFACE = ("rel-pos", "fig2-top", "fig2-bottom", "fig4")
 NORMS = ("table1", "table4", "fig3", "table2", "fig6", "fig9")
 NULL = ("rank", "fig1a", "fig1bc")
@@ -98,7 +100,7 @@ def pages() -> dict[str, list[Told]]:
         "alignment": stored(".", "de–en, trained here", "kobayashi2020", ("fig7",), page="alignment"),
         "adversary": adversary(),
     }
-    return {page: without_repeats([*controlled(page), *told]) for page, told in found.items()}
+    return {page: in_order(without_repeats([*controlled(page), *told]), MODELS) for page, told in found.items()}
 
 
 def without_repeats(told: list[Told]) -> list[Told]:
@@ -112,7 +114,7 @@ def without_repeats(told: list[Told]) -> list[Told]:
 def contents() -> dict[Path, str]:
     """What stands between the markers of every page."""
     found = pages()
-    everything = without_repeats([one for told in found.values() for one in told])
+    everything = in_order(without_repeats([one for told in found.values() for one in told]), MODELS)
     made = {HERE / page / "README.md": one_run(told) for page, told in found.items()}
     made[HERE / "README.md"] = f"{KEY}\n\n{claims_by_models(everything, link=True)}"
     made[DOCS] = f"{KEY}\n\n{claims_by_models(everything, link=False)}"

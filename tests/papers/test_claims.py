@@ -36,7 +36,8 @@ def test_items_name_studies_and_settings_that_exist() -> None:
     for paper in PAPERS.values():
         assert len({item.id for item in paper.items}) == len(paper.items)
         for item in paper.items:
-            assert item.command if item.job is None else item.job.get
+            assert item.job.get
+            assert item.pictures is None or "maps" in item.figures
             if isinstance(item.job, Job):
                 STUDIES[item.job.study](**item.job.settings)
 
@@ -267,6 +268,19 @@ def test_a_causal_model_is_asked_for_the_previous_token_alone() -> None:
 def test_the_layer_in_which_only_cls_counts_is_left_out() -> None:
     ranks = T.mixing("rank", "median", [1.0, 1.0, 9.0, 1.0], [420.0, 420.0, 420.0, 8.0])
     assert brunner2020.mixing_rows(ranks, "rank", "median") == [1.0, 1.0, 9.0]
+
+
+def test_tokens_that_the_estimate_leaves_open_widen_the_interval() -> None:
+    share, few, many = (
+        T.mixing("not-own", *rest) for rest in (("share", [0.0, 0.3]), ("unsure", [0.0, 0.05]), ("unsure", [0.0, 0.25]))
+    )
+    sure, open_ = (judged(brunner2020.not_own, pl.concat([share, rows])) for rows in (few, many))
+    assert (sure.verdict, open_.verdict) == ("holds", "undecided")
+    assert open_.why == "the interval lies across the bar"
+    assert open_.ours == (
+        f"30{NBSP}% (5.0{NBSP}% to 55{NBSP}%); 0, 30{NBSP}%, layer by layer; "
+        f"25{NBSP}% of the tokens are open by the error of the estimate"
+    )
 
 
 def test_texts_are_those_that_were_asked() -> None:

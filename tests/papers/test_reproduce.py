@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -12,6 +13,7 @@ from headwise.papers import PAPERS, Job
 from headwise.papers.items import chosen_items, passes
 from headwise.papers.reproduce import reproduce
 from headwise.papers.rows import judged_again
+from headwise.papers.shown import written
 
 
 @pytest.fixture
@@ -41,17 +43,51 @@ def test_an_item_is_run_drawn_and_judged(data: Path, tmp_path: Path) -> None:
 def test_what_is_missing_is_told(data: Path, tmp_path: Path) -> None:
     table = reproduce(
         "clark2019",
-        items=["table2", "fig3", "fig1"],
+        items=["table2", "fig3"],
         data=data,
         out=tmp_path / "out",
         model="tiny:bert",
         progress=False,
     )
-    no_data, no_loss, by_hand = table["ours"].to_list()
+    no_data, no_loss = table["ours"].to_list()
     assert "OntoGUM" in no_data
     assert "--task masked-lm or causal-lm" in no_loss
-    assert by_hand.startswith("headwise view")
     assert set(table["verdict"]) == {""}
+
+
+PARSE = """# text = The old cat sat .
+1\tThe\tthe\tDET\tDT\t_\t3\tdet\t_\t_
+2\told\told\tADJ\tJJ\t_\t3\tamod\t_\t_
+3\tcat\tcat\tNOUN\tNN\t_\t4\tnsubj\t_\t_
+4\tsat\tsit\tVERB\tVBD\t_\t0\troot\t_\t_
+5\t.\t.\tPUNCT\t.\t_\t4\tpunct\t_\t_
+
+"""
+
+
+@pytest.mark.parametrize(("paper", "items"), [("clark2019", ["fig1", "fig5"]), ("brunner2020", ["fig6", "§3.3"])])
+def test_items_that_show_single_heads_are_drawn(paper: str, items: list[str], data: Path, tmp_path: Path) -> None:
+    """Maps of heads that the study chose, over all texts; the relation's own lines are coloured."""
+    (data / "ud-ewt").mkdir()
+    (data / "ud-ewt" / "en_ewt-ud-test.conllu").write_text(PARSE * 60, "utf-8")
+    out = tmp_path / "out"
+    reproduce(paper, items=items, data=data, out=out, model="tiny:bert", controls=0, progress=False)
+    drawn = sorted(path.name for path in (out / "figures").iterdir())
+    assert drawn == sorted(f"{item.id}-maps.svg" for item in chosen_items(paper, items))
+    for path in (out / "figures").iterdir():
+        assert ">cat" in path.read_text("utf-8")
+    if paper == "clark2019":
+        assert "attends to the previous token" in (out / "figures" / "fig1-maps.svg").read_text("utf-8")
+        assert "nsubj: L" in (out / "figures" / "fig5-maps.svg").read_text("utf-8")
+
+
+def test_every_item_writes_a_file_whatever_its_model_has(tmp_path: Path) -> None:
+    """Of a run without any of its figures the table is left, so there is always something to look at."""
+    table = pl.DataFrame({"name": ["L0.H0"], "value": [0.5]})
+    for paper in PAPERS.values():
+        for item in paper.items:
+            plain = replace(item, rows=None)
+            assert [path.name for path in written(plain, table, {}, tmp_path / paper.name)] == [f"{item.id}.md"]
 
 
 def test_jobs_on_one_corpus_share_a_pass_unless_a_study_comes_twice() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, is_dataclass
+from pathlib import Path
 
 import polars as pl
 import pytest
+import torch
 
+import headwise as hw
 from headwise.errors import InputError
 from headwise.studies import STUDIES
 from headwise.studies.needs import Means, Needs, brought, kind_of
@@ -61,9 +64,21 @@ def test_the_kind_of_a_model_is_told(family: str, kind: str, load) -> None:
 @pytest.mark.parametrize(
     ("study", "family", "said"),
     [
-        ("syntax", "t5", "Study syntax takes an encoder or a decoder, but tiny:t5 is an encoder–decoder; take another"),
-        ("coref", "t5", "Study coref takes an encoder or a decoder, but tiny:t5 is an encoder–decoder; take another"),
-        ("probe", "t5", "Study probe takes an encoder or a decoder, but tiny:t5 is an encoder–decoder; take another"),
+        (
+            "syntax",
+            "t5",
+            "Study syntax takes an encoder or a decoder, but tiny:t5 is an encoder–decoder; take its encoder",
+        ),
+        (
+            "coref",
+            "t5",
+            "Study coref takes an encoder or a decoder, but tiny:t5 is an encoder–decoder; take its encoder",
+        ),
+        (
+            "probe",
+            "t5",
+            "Study probe takes an encoder or a decoder, but tiny:t5 is an encoder–decoder; take its encoder",
+        ),
         ("alignment", "bert", "Study alignment takes an encoder–decoder, but tiny:bert is an encoder; take another"),
         ("alignment", "gpt2", "Study alignment takes an encoder–decoder, but tiny:gpt2 is a decoder; take another"),
     ],
@@ -71,6 +86,22 @@ def test_the_kind_of_a_model_is_told(family: str, kind: str, load) -> None:
 def test_a_model_of_another_kind_is_refused_with_the_kinds_that_will_do(study: str, family: str, said: str, load):
     with pytest.raises(InputError, match=said):
         STUDIES[study]().check(load(f"tiny:{family}"))
+
+
+def test_an_encoder_alone_is_taken_and_attends_as_it_does_in_the_whole(tmp_path: Path) -> None:
+    whole, alone = hw.load("tiny:marian"), hw.load("tiny:marian", task="encoder")
+    assert kind_of(alone) == "encoder"
+    STUDIES["syntax"]().check(alone)
+    text = "The cat sat on the mat."
+    inside = whole.trace(text, "Die Katze.").attention("raw", stack="encoder")
+    assert torch.equal(alone.trace(text).attention("raw"), inside)
+    with pytest.raises(InputError, match="takes the encoder of an encoder–decoder, but bert is none; leave it out"):
+        hw.load("tiny:bert", task="encoder")
+    plain = tmp_path / "plain.txt"
+    plain.write_text("The cat sat.\nA dog ran.\n")
+    said = r"none was \(2 without a pair: an encoder–decoder reads source and target; give pairs, or take its encoder"
+    with pytest.raises(InputError, match=said):
+        hw.run("surface", whole, corpus=plain, out=tmp_path / "out", progress=False)
 
 
 def spec(kind: str, label: str | None = None) -> CorpusSpec:

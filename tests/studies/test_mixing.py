@@ -18,7 +18,8 @@ from headwise.attributions import ORIGINS
 from headwise.errors import HeadwiseError, InputError
 from headwise.models.packaged import packaged_folder
 from headwise.studies import STUDIES
-from headwise.studies.mixing.facts import GROUPS, facts
+from headwise.studies.mixing import MOST
+from headwise.studies.mixing.facts import GROUPS, facts, unsure
 from headwise.studies.mixing.figures import mixing_figures
 from headwise.studies.mixing.table import mixing_table
 from headwise.studies.study import State, packed, plus, unpacked
@@ -245,11 +246,13 @@ def test_state_is_that_of_the_origins_text_by_text(family: str, tags: str) -> No
     for number, (text, pair) in enumerate(TEXTS):
         coded = model.encode(text, pair)
         seed = 5 + 1_000_003 * number
-        maps = ORIGINS["hidden-token"](model, model.batch([coded]), k=2, seed=seed).maps[0].double()
+        origins = ORIGINS["hidden-token"](model, model.batch([coded]), k=2, seed=seed)
+        assert origins.error is not None
+        maps, error = origins.maps[0].double(), origins.error[0].double()
         words = [word for side in (text, pair) for word in side.split()]
         found = _tags_by_characters(coded, (text, pair))
         assert len({tag for tag in found if tag and tag.startswith("X")}) == len({len(word) for word in words})
-        states.append(facts(maps, coded, found, causal=model.causal))
+        states.append(facts(maps, coded, found, causal=model.causal, error=error))
     got = {key: value for key, value in folded(model, study).items() if not key.startswith("example")}
     assert_same(got, reduce(plus, states), nearness(model))
 
@@ -385,3 +388,25 @@ def test_figures_of_every_family_can_be_drawn(family: str, tags: str) -> None:
 def test_figures_of_nothing_are_empty_and_no_error() -> None:
     state = state_of(Text(np.ones((LAYERS, 1, 1)), [False], ["NN"]), causal=True)
     assert "fig3a" in mixing_figures(state, "a model", "rollout")
+
+
+def test_a_token_is_open_where_its_rival_is_within_two_errors() -> None:
+    """Own shares 0.6, 0.3, 0.5 against 0.4, 0.5, 0.3; errors leave the second open, the third by a hair not."""
+    maps = torch.tensor([[[0.6, 0.4, 0.0], [0.5, 0.3, 0.2], [0.3, 0.2, 0.5]]], dtype=torch.float64)
+    error = torch.tensor([[[0.01, 0.01, 9.0], [0.1, 0.1, 9.0], [0.06, 9.0, 0.0799]]], dtype=torch.float64)
+    assert unsure(maps, error).tolist() == [[False, True, False]]
+    error[0, 2, 2] = 0.0801  # 2 · √(0.06² + 0.0801²) > 0.2
+    assert unsure(maps, error).tolist() == [[False, True, True]]
+
+
+def test_tangents_double_until_the_error_decides() -> None:
+    """Nothing may be open: they double up to the width of the model, where maps are exact; all may: they stay."""
+    model = exact("bert")
+    assert model.hf.config.hidden_size <= MOST
+    sure, open_ = (folded(model, mixing(tangents=2, unsure=share, tags="none")) for share in (0.0, 1.0))
+    whole = folded(model, mixing(tangents=0, tags="none"))
+    assert "unsure" not in whole
+    assert float(sure["unsure"].mean.max()) == 0 < float(open_["unsure"].mean.max())
+    assert_same({key: value for key, value in sure.items() if key != "unsure"}, whole, nearness(model))
+    table = mixing_table(State(open_))
+    assert table.filter(pl.col("statistic") == "unsure")["layer"].to_list() == list(range(model.layers()))

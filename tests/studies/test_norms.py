@@ -89,6 +89,20 @@ def test_attention_and_norms_by_category(family: str, stack: str) -> None:
             assert found == pytest.approx(means, rel=1e-6)
 
 
+def test_lengths_of_a_category_may_be_the_mean_of_texts() -> None:
+    """Kobayashi et al.'s code: each text has one mean, however many such tokens it has; texts without are not there."""
+    model, twin = exact("bert"), naive("bert", "self")
+    study = Norms(lengths="texts")
+    table = study.table(folded(model, study), setting(model)).filter(what="f")
+    for figure, category in (("fig4", 1), ("fig11", 2), ("fig12", 3)):
+        texts = [kinds == category for kinds in twin.kinds]
+        assert category != 3 or len({int(text.sum()) for text in texts}) > 1, "the two averages differ"
+        for layer, lengths in twin.lengths.items():
+            means = [each[:, text].mean(-1) for each, text in zip(lengths, texts, strict=True) if text.any()]
+            found = table.filter(paper=figure, layer=layer)["value"].to_list()
+            assert found == pytest.approx(sum(means) / len(means), rel=nearness(model))
+
+
 @every_stack
 def test_rank_correlation_is_within_its_bound(family: str, stack: str) -> None:
     twin = naive(family, stack)

@@ -211,6 +211,8 @@ UNSHOWN = (
     "null_dim",
     "simplex_dim",
     "identifiable",
+    "smallest_kept",
+    "largest_dropped",
     "pearson",
     "first",
     "sent",

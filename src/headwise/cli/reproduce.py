@@ -56,7 +56,7 @@ def reproduce(
     from headwise.papers.items import chosen_items
     from headwise.papers.reproduce import reproduce as make
 
-    chosen = [one.job for one in chosen_items(paper, item or []) if one.job]
+    chosen = [one.job for one in chosen_items(paper, item or [])]
     studies = list(dict.fromkeys(job.study for job in chosen if isinstance(job, Job)))
     if chosen and not studies and (set_ or model != "demo"):
         raise InputError(f"{paper} trains taggers of its own, so --model and --set do not apply; leave them out.")
@@ -88,8 +88,8 @@ def _items() -> list[list[str]]:
     for one in PAPERS.values():
         for item in one.items:
             job = item.job
-            needs = item.command if job is None else ", ".join(filter(None, [job.get, getattr(job, "model", "")]))
-            study = job.study if isinstance(job, Job) else "(trains)" if job else ""
+            needs = ", ".join(filter(None, [job.get, getattr(job, "model", "")]))
+            study = job.study if isinstance(job, Job) else "(trains)"
             rows.append([one.name, ", ".join((item.id, *item.also)), item.shows, study, needs])
     return rows
 

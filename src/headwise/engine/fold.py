@@ -19,6 +19,10 @@ from headwise.studies.study import Reading, State, Stats, Study, packed, plus, u
 from headwise.text.corpus import Document, Shard
 from headwise.types import Encoding, Layer
 
+NO_PAIR = (
+    "without a pair: an encoder–decoder reads source and target; give pairs, or take its encoder alone, --task encoder"
+)
+
 
 @dataclass(frozen=True)
 class Item:
@@ -103,6 +107,9 @@ def batches(items: Sequence[Item], tokens: int) -> Iterator[list[Item]]:
 def readable(model: Model, documents: Sequence[Document], plan: Plan, counts: Counter[str]) -> Iterator[Item]:
     """The documents that the model can read; the others are counted by reason."""
     for document in documents:
+        if model.is_encoder_decoder and document.pair is None:
+            counts[f"skipped: {NO_PAIR}"] += 1
+            continue
         try:
             yield _item(model, document, plan)
         except TooLongError:
@@ -115,8 +122,7 @@ def _item(model: Model, document: Document, plan: Plan) -> Item:
     if not model.is_encoder_decoder:
         text = model.encode(document.text, document.pair, limit=plan.max_tokens, truncate=plan.truncate)
         return Item(document.index, text, None, document.notes)
-    if document.pair is None:
-        raise InputError("An encoder–decoder reads pairs: source and target.")
+    assert document.pair is not None
     text = model.encode(document.text, limit=plan.max_tokens, truncate=plan.truncate)
     return Item(document.index, text, model.encode_target(document.pair, truncate=plan.truncate), document.notes)
 

@@ -14,6 +14,7 @@ from transformers.utils import cached_file  # type: ignore[attr-defined]
 
 from headwise.errors import HeadwiseError, InputError, ModelError
 from headwise.models.capture import quiet
+from headwise.models.encoders import ENCODER, encoder_alone
 from headwise.models.model import Model
 from headwise.models.own import given_extractor, own_pair
 from headwise.models.packaged import PACKAGED, SHIPPED, packaged_folder
@@ -47,14 +48,14 @@ def load(
     `source`: a hub id, a folder with safetensors, "demo" | "demo-llm" | "demo-base" | "demo-nmt" |
     "demo-whisper", "tiny:bert" and its like, a .gguf file, or a model of one's own: a (model, tokenizer) pair, a
     pipeline, a SentenceTransformer, a DataParallel. That one is switched to eval mode and else left. `task` adds a
-    head; dtype="auto" is the checkpoint's own.
+    head, or is "encoder": of an encoder–decoder the encoder alone; dtype="auto" is the checkpoint's own.
     """
     kind = _dtype(dtype)
     named = isinstance(source, str | Path)
     if named:
         name = str(source)
-        hf, tokenizer = _read(name, task, kind, revision, trust_remote_code)
-        hf = _on_device(tower(hf, task), device)
+        hf, tokenizer = _read(name, None if task == ENCODER else task, kind, revision, trust_remote_code)
+        hf = _on_device(encoder_alone(hf) if task == ENCODER else tower(hf, task), device)
     else:
         hf, tokenizer = own_pair(source, task)
         name = hf.config.name_or_path or type(hf).__name__

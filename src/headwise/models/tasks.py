@@ -33,7 +33,7 @@ def auto_class(task: str | None) -> Any:
     if task is None or task in TOWERS:
         return transformers.AutoModel
     if task not in TASKS:
-        raise InputError(f"A task is one of {', '.join((*TASKS, *TOWERS))}, but {task!r} was asked for.")
+        raise InputError(f"A task is one of {', '.join((*TASKS, *TOWERS, 'encoder'))}, but {task!r} was asked for.")
     return getattr(transformers, TASKS[task])
 
 

@@ -203,16 +203,16 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """`id` is the name in the paper, `also` are others that the same run answers; `command` tells how without a job."""
+    """`id` is the name in the paper, `also` are others that the same run answers."""
 
     id: str
     shows: str
-    job: Job | Training | None
+    job: Job | Training
     figures: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     also: tuple[str, ...] = ()
-    command: str = ""
     rows: Callable[[Table], Table] | None = None  # the table of the paper, from the run's
+    pictures: Callable[[Table, Any, Any], Mapping[str, Any]] | None = None  # of heads: table, model, document → charts
 
 
 @dataclass(frozen=True)

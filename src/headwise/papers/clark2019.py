@@ -20,6 +20,7 @@ from headwise.papers.claim import (
     with_words,
 )
 from headwise.papers.data import EWT, EWT_GET, GUM, GUM_GET, wikipedia
+from headwise.papers.pictures import heads_of_relations, heads_that_stand_out
 from headwise.papers.verdict import of_share
 
 FEW_PAIRS = 50  # a relation with fewer tells nothing
@@ -172,7 +173,7 @@ PAPER = Paper(
     "Clark, Khandelwal, Levy and Manning 2019, What Does BERT Look At?",
     "https://arxiv.org/abs/1906.04341",
     (
-        Item("fig1", "example heads as bipartite maps", None, command='headwise view "TEXT" -o fig1.html'),
+        Item("fig1", "example heads as bipartite maps", SURFACE, ("maps",), pictures=heads_that_stand_out),
         Item("rel-pos", "mean attention to the previous, same and next token", SURFACE, ("rel-pos",), (
             Claim("some heads put over half of their attention on the previous, others on the next token",
                   "previous: heads of layers 2, 4, 7, 8; next: of 1, 2, 2, 3, 6 (one-based)",
@@ -210,7 +211,7 @@ PAPER = Paper(
                   "the best offset", relations, above=0.5, unit="relations", least=10,
                   control="the best fixed offset, above the head"),
         )),
-        Item("fig5", "maps of heads that do a relation", SYNTAX, ("heads-raw",)),
+        Item("fig5", "maps of heads that do a relation", SYNTAX, ("maps",), pictures=heads_of_relations),
         Item("table2", "antecedents by attention",
              Job("coref", GUM, GUM_GET, run={"truncate": True, "max_tokens": 128}), ("table2",), (
             Claim("a head finds antecedents far better than the nearest mention", "65 against 27 %; rules 69 %",

@@ -17,7 +17,7 @@ from headwise.papers.claim import counts_of, shown
 from headwise.papers.rows import judged_again
 
 SIGNS = {"holds": "✅", "does not hold": "❌", "undecided": "❔", "not comparable": "➖"}
-KEY = "✅ holds · ❌ does not hold · ❔ undecided, and why · ➖ not comparable · an empty cell: not run on this model"
+KEY = "✅ holds · ❌ does not hold · ❔ undecided, and why · ➖ not comparable · no sign: why there is no number"
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,25 @@ def claims_by_models(told: Sequence[Told], *, link: bool) -> str:
     lines = [f"| | claim | {' | '.join(models)} |\n|---|---|{'---|' * len(models)}\n"]
     for key in dict.fromkeys((one.paper.name, one.item.id, one.claim.says) for one in told):
         mine = {one.model: one for one in told if (one.paper.name, one.item.id, one.claim.says) == key}
-        cells = [_cell(mine[model], link=link) if model in mine else "" for model in models]
+        absent = _absent(next(iter(mine.values())).item)
+        cells = [_cell(mine[model], link=link) if model in mine else absent for model in models]
         lines.append(f"| {key[0]} {key[1]} | {key[2]} | {' | '.join(cells)} |\n".replace("|∂", "\\|∂"))
     return "".join(lines)
+
+
+def _absent(item: Item) -> str:
+    """Why a model has no number of an item."""
+    if isinstance(item.job, Training):
+        return "trains taggers of its own"
+    return f"takes {item.job.model}" if item.job.model else "not run"
+
+
+def in_order(told: Iterable[Told], models: Sequence[str]) -> list[Told]:
+    """As the papers have their claims, and the models as they are named."""
+    claims = [(name, item.id, claim.says) for name in PAPERS for item, claim in _claims(name, ())]
+    return sorted(
+        told, key=lambda one: (claims.index((one.paper.name, one.item.id, one.claim.says)), models.index(one.model))
+    )
 
 
 def _cell(one: Told, *, link: bool) -> str:

@@ -154,7 +154,7 @@ def input_position(table: Table) -> Seen:
     return with_words(apart(least_of(to_come, diagonal(table)), read), words)
 
 
-NORMS, ALIGNMENT = wikipedia("norms"), translations("alignment")
+NORMS, ALIGNMENT = wikipedia("norms", lengths="texts"), translations("alignment")
 PAIRED: dict[str, Any] = {"unit": "pairs", "least": 50, "control": "the diagonal, in the number", "form": "points"}
 PAPER = Paper(
     "kobayashi2020",

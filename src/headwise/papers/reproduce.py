@@ -33,7 +33,7 @@ from headwise.results.files import write_files
 from headwise.results.result import parquet_bytes
 from headwise.results.shown import shown
 from headwise.text.alignments import read_pairs, write_pairs
-from headwise.text.corpus import open_corpus
+from headwise.text.corpus import Document, open_corpus
 
 PAIRS = "corpus.pairs"
 PARTS = 20  # of the texts, for intervals
@@ -46,11 +46,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What a job came to: the evidence for its claims, its figures, and where they are."""
+    """What a job came to: the evidence for its claims, its figures, where they are, and what it read with what."""
 
     evidence: Evidence
     folder: Path
     figures: Mapping[str, Callable[[], Any]]
+    example: Callable[[], tuple[Model, Document]] | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def reproduce(
             loaded[needed] = load(model, task=needed, device=device)
         folder = replace(asked, out=asked.out / f"{number}")
         found |= _found(jobs, loaded[needed], place, _controlled(jobs, chosen), folder)
-    rows = [row for item in chosen for row in _rows(source, item, found[item.job] if item.job else None, asked.out)]
+    rows = [row for item in chosen for row in _rows(source, item, found[item.job], asked.out)]
     table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     csv = shown(table.select(TOLD)).write_csv().encode("utf-8")
     write_files(asked.out, {"verdicts.csv": csv, "verdicts.parquet": parquet_bytes(table)})
@@ -141,8 +142,14 @@ def _found(
             result.table, counts_of(result.manifest), result.parts, tables.get("untrained"), tables.get("shuffled", ())
         )
         charts = {name: (lambda name=name, result=result: result.figure(name)) for name in result.figures}
-        found[job] = Found(evidence, result.folder, charts)
+        found[job] = Found(evidence, result.folder, charts, lambda job=job: (model, _first_document(job, place)))
     return found
+
+
+def _first_document(job: Job, place: Path) -> Document:
+    """For maps of single heads; paragraphs as they are, not put together to segments."""
+    corpus = {name: value for name, value in job.corpus.items() if name != "segments"}
+    return next(open_corpus(place, first=1, **corpus).documents())
 
 
 def _controls(jobs: Sequence[Job], model: Model, place: Path, asked: Asked) -> dict[str, list[dict[str, Result]]]:
@@ -190,10 +197,14 @@ def _trained(items: Sequence[Item], data: Path, asked: Asked) -> dict[Job | Trai
     return {job: Found(Evidence(tables[job.table], counts), out / "tables", charts) for job in trainings}
 
 
-def _rows(paper: Paper, item: Item, found: Found | str | None, out: Path) -> list[tuple[Any, ...]]:
-    if found is None or isinstance(found, str):
-        return [row_of(paper, item, ours=found or item.command)]
-    files = written(item, found.evidence.table, found.figures, out / "figures")
+def _rows(paper: Paper, item: Item, found: Found | str, out: Path) -> list[tuple[Any, ...]]:
+    if isinstance(found, str):
+        return [row_of(paper, item, ours=found)]
+    charts = dict(found.figures)
+    if item.pictures is not None and found.example is not None:
+        drawn = item.pictures(found.evidence.table, *found.example())
+        charts |= {name: (lambda chart=chart: chart) for name, chart in drawn.items()}
+    files = written(item, found.evidence.table, charts, out / "figures")
     if not item.claims:
         return [row_of(paper, item, ours=", ".join(str(path) for path in files))]
     return [row_of(paper, item, claim, judge(claim, found.evidence)) for claim in item.claims]

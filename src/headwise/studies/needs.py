@@ -36,7 +36,11 @@ class Needs:
         """Why the study `name` does not take the model; None where it does."""
         if not self.model or kind_of(model) in self.model:
             return None
-        return f"Study {name} takes {_or(self.model)}, but {model.name} is {_a(kind_of(model))}; take another model."
+        advice = "take its encoder alone (--task encoder)" if self._encoder_would_do(model) else "take another model"
+        return f"Study {name} takes {_or(self.model)}, but {model.name} is {_a(kind_of(model))}; {advice}."
+
+    def _encoder_would_do(self, model: Model) -> bool:
+        return model.is_encoder_decoder and "encoder" in self.model and not self.task
 
     def lacks_corpus(self, name: str, corpus: CorpusSpec) -> str | None:
         """Why the study `name` does not take the corpus; None where it does."""

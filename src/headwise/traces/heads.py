@@ -14,6 +14,10 @@ from headwise.quantities import find
 from headwise.traces.lamps import readings
 from headwise.traces.trace import Trace
 
+NULL_SPACE = (
+    "rank", "null_dim", "simplex_dim", "pearson", "null_share", "identifiable", "smallest_kept", "largest_dropped",
+)  # fmt: skip
+
 
 def head_table(trace: Trace, quantity: str = "raw", *, stack: str | None = None) -> pl.DataFrame:
     """Per layer and head: entropy in nats, mean attention to special tokens and neighbours, null-space facts.
@@ -36,7 +40,7 @@ def head_table(trace: Trace, quantity: str = "raw", *, stack: str | None = None)
     if merged:
         return pl.DataFrame(table, schema_overrides={"head": pl.Int64})
     facts = trace.nullspace(stack=stack)
-    for name in ("rank", "null_dim", "simplex_dim", "pearson", "null_share", "identifiable"):
+    for name in NULL_SPACE:
         table[name] = getattr(facts, name).flatten().tolist()
     read = [head for row in readings(trace, stack=stack) for head in row]
     table |= {name: [getattr(head, name) for head in read] for name in ("carried", "parked", "sent")}

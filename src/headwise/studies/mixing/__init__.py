@@ -26,7 +26,7 @@ from headwise.models.packaged import packaged_folder
 from headwise.studies import STUDIES
 from headwise.studies.answers import Answer
 from headwise.studies.mixing.answers import answers
-from headwise.studies.mixing.facts import Maps, example, facts
+from headwise.studies.mixing.facts import Maps, example, facts, unsure
 from headwise.studies.mixing.figures import mixing_figures
 from headwise.studies.mixing.table import mixing_table
 from headwise.studies.needs import Cost, Means
@@ -34,6 +34,8 @@ from headwise.studies.study import Reading, Setting, State, Stats, Study, asked_
 from headwise.text.conllu import Sentence
 from headwise.text.tags import TAGSETS, Tagged, by_sentence, by_spacy, check_spacy, source, tag_file, token_tags
 from headwise.types import Encoding
+
+MOST = 64  # tangents of an input token, where they are chosen by their error
 
 
 @STUDIES.add(
@@ -43,7 +45,9 @@ from headwise.types import Encoding
 class Mixing(Study):
     """`quantities`: an origins quantity, one at a time.
 
-    `tangents`: random directions an input token, 0 for exact; `seed` draws them.
+    `tangents`: random directions an input token, 0 for exact; `seed` draws them. `unsure`: the largest share of a
+    text's hidden tokens of which the error may leave open whether they are their own main origin; tangents double up to
+    64 until it does not. 1: they stay as they are.
 
     `target`: the output that `output-weighted` follows: sum, predicted, gold or the number of a class. `tags`: corpus
     (those that a CoNLL-U corpus brings), none, spacy, or a CoNLL-U file with a sentence for each document (for each
@@ -69,6 +73,7 @@ class Mixing(Study):
     }
     quantities: tuple[str, ...] = setting(("hidden-token",), of=ORIGINS)
     tangents: int = setting(2, least=0)
+    unsure: float = setting(1.0, least=0, most=1)
     seed: int = setting(0, least=0, most=SEED)
     target: str | int = setting("predicted", least=0)
     tags: str = "corpus"
@@ -99,9 +104,9 @@ class Mixing(Study):
             if self.texts and document >= self.texts:
                 continue
             note = reading.notes[row] if reading.notes else None
-            maps = self._maps(model, reading, row)
+            maps, error = self._maps(model, reading, row)
             tags = self._tags(text, document, note)
-            state = plus(state, facts(maps, text, tags, causal=model.causal))
+            state = plus(state, facts(maps, text, tags, causal=model.causal, error=error))
             if document == self._example[0]:
                 state |= example(maps, text, document, self._example_token(text))
         return state
@@ -122,12 +127,20 @@ class Mixing(Study):
         """By the papers' numbers: fig2a or fig3a, fig2b, fig3b, fig4a, fig4b, fig18, fig19; with tags fig3, fig4, …"""
         return mixing_figures(state, setting.model, self.quantity)
 
-    def _maps(self, model: Model, reading: Reading, row: int) -> Maps:
-        """The origins of one text; float64, since shares are added up."""
+    def _maps(self, model: Model, reading: Reading, row: int) -> tuple[Maps, Maps | None]:
+        """The origins of one text and their error; float64, since shares are added up."""
         targets = reading.batch.targets[row : row + 1]
         batch = model.batch([reading.batch.texts[row]], targets)
         options = self._options(int(reading.documents[row]), reading.notes[row] if reading.notes else None)
-        return ORIGINS[self.quantity](model, batch, **options).maps[0].detach().double().cpu()
+        while True:
+            found = ORIGINS[self.quantity](model, batch, **options)
+            maps, error = found.maps[0].detach().double().cpu(), found.error
+            if error is None:
+                return maps, torch.zeros_like(maps) if "k" in options else None
+            error = error[0].double().cpu()
+            if options["k"] >= MOST or float(unsure(maps, error).double().mean()) <= self.unsure:
+                return maps, error
+            options = {**options, "k": min(MOST, 2 * options["k"])}
 
     def _options(self, document: int, note: Any) -> dict[str, Any]:
         if self.quantity == "hidden-token":

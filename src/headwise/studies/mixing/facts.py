@@ -3,6 +3,7 @@
 Of maps c [layer token input], the share of input i in the hidden token at j after a layer:
 
     own          c_jj, and its rank 1 + #{i : c_ij > c_jj} among the inputs of j (a tie is the token's own)
+    unsure       of estimated maps: whether c_jj and the largest other c_ij are within SURE standard errors
     neighbours   groups of distances |i − j|: 1, 2, 3, 4–5, 6–10, 11+
     offset       Σ_j c_ij by i − j; what is farther than REACH is one class a side
     to first     the row of [CLS], by position and by distance from the first [SEP]
@@ -29,12 +30,15 @@ GROUPS = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4–5": (4, 5), "6–10": (6, 
 REACH = 50  # the farthest offset of its own
 POSITIONS = 2 * REACH  # the last position of its own
 SHARES = OctaveBins(-14, 1, 64)  # a median is known to 1.6 % of itself at worst
+SURE = 2.0  # standard errors
 RANKS = LinearBins(0.5, 256.5, 256)  # whole numbers; higher ranks are told as "over 256"
 
 Maps = Float[Tensor, "layer token input"]
 
 
-def facts(maps: Maps, text: Encoding, tags: Sequence[str | None] | None, *, causal: bool) -> Stats:
+def facts(
+    maps: Maps, text: Encoding, tags: Sequence[str | None] | None, *, causal: bool, error: Maps | None = None
+) -> Stats:
     """The statistics of one text; `tags` has one tag a token, or is None where none are known."""
     seen = visible(len(text), causal=causal)
     counted = ~maps.isnan().any(-1) & (seen.sum(-1) > 1)
@@ -49,6 +53,8 @@ def facts(maps: Maps, text: Encoding, tags: Sequence[str | None] | None, *, caus
         "offset": _by_offset(maps, seen, counted),
         **_neighbours(maps, seen, counted),
     }
+    if error is not None:
+        state["unsure"] = Sums.of(unsure(maps, error).double(), counted)
     if not causal and text.special[0]:
         state |= _to_first(maps[:, 0], counted[:, 0], text)
     for tag in sorted({tag for tag in tags or () if tag is not None}):
@@ -67,6 +73,15 @@ def visible(length: int, *, causal: bool) -> Bool[Tensor, "token input"]:
 def own_and_rank(maps: Maps) -> tuple[Float[Tensor, "layer token"], Int[Tensor, "layer token"]]:
     own = maps.diagonal(dim1=-2, dim2=-1)
     return own, 1 + (maps > own[..., None]).sum(-1)
+
+
+def unsure(maps: Maps, error: Maps) -> Bool[Tensor, "layer token"]:
+    """Where the error leaves open whether a token is its own main origin."""
+    own, own_error = (each.diagonal(dim1=-2, dim2=-1) for each in (maps, error))
+    itself = torch.eye(maps.shape[-1], dtype=torch.bool)
+    rival, at = maps.masked_fill(itself, -1.0).max(-1)
+    rival_error = error.gather(-1, at[..., None])[..., 0]
+    return (own - rival).abs() < SURE * torch.hypot(own_error, rival_error)
 
 
 def example(maps: Maps, text: Encoding, document: int, token: int) -> Stats:

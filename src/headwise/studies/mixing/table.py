@@ -28,6 +28,7 @@ def mixing_table(state: State) -> pl.DataFrame:
         *_own(state),
         *_spread("rank", "", state.of(Histogram, "rank")),
         *_not_own("", state.of(Histogram, "rank")),
+        *(_unsure(state.sums("unsure")) if "unsure" in state else ()),
         *_neighbours(state),
         *_profile("offset", state.sums("offset"), _signed(), own=True),
         *(_profile("to-first", state.sums("first"), _positions()) if "first" in state else ()),
@@ -72,6 +73,11 @@ def _not_own(group: str, rank: Histogram) -> Iterator[Row]:
     """The share of tokens whose own input is not the largest one."""
     first = rank.share[:, int(RANKS.index(torch.tensor(1.0)))]
     yield from _layers("not-own", group, "share", 1 - first, rank.total)
+
+
+def _unsure(sums: Sums) -> Iterator[Row]:
+    """The share of tokens of which the error of the estimate leaves this open."""
+    yield from _layers("not-own", "", "unsure", sums.mean, sums.weight)
 
 
 def _neighbours(state: State) -> Iterator[Row]:

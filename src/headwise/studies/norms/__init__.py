@@ -60,6 +60,7 @@ class Norms(Study):
 
     `points`: pairs of each category kept for fig5, drawn from `fraction` of all; `occurrences`: tokens kept for fig6.
     `frequencies`: a tsv or parquet of tokens (or ids) and counts for fig6; None: the corpus counts its own tokens.
+    `lengths`: ‖f(x)‖ of a category over all tokens, or the mean of each text over texts, as the paper's code has it.
     """
 
     title: ClassVar[str] = "What the weights carry"
@@ -80,6 +81,7 @@ class Norms(Study):
     fraction: float = setting(1e-3, above=0, most=1)
     occurrences: int = setting(8192, least=1, most=10**7)
     frequencies: str | None = None
+    lengths: str = setting("tokens", one_of=("tokens", "texts"))
     seed: int = setting(0, least=0, most=SEED)
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
@@ -87,7 +89,7 @@ class Norms(Study):
         state = self._of_pairs(layer, reading)
         state |= {**_received_norms(layer, reading, kinds), **_stream(layer), **self._tokens(layer, reading)}
         if layer.first_row == 0:
-            state |= _sent(layer, kinds)
+            state |= _sent(layer, kinds, by_text=self.lengths == "texts")
         return state
 
     def of_model(self, model: Model) -> Stats:
@@ -180,13 +182,15 @@ def _received_norms(layer: Layer, reading: Reading, kinds: Float[Tensor, "batch 
     }
 
 
-def _sent(layer: Layer, kinds: Float[Tensor, "batch key category"]) -> Stats:
+def _sent(layer: Layer, kinds: Float[Tensor, "batch key category"], *, by_text: bool) -> Stats:
     lengths = sent_norm(layer).double()
-    total = torch.einsum("bhk,bkc->hc", lengths, kinds)
+    total, count = torch.einsum("bhk,bkc->bhc", lengths, kinds), kinds.sum(1)[:, None]
+    if by_text:  # a text without such tokens has no mean
+        total, count = total / count.clamp(min=1), count.clamp(max=1)
     real = layer.key_mask.flatten().double()
     return {
         at("f", layer): Moments.of(lengths.transpose(0, 1).flatten(1), real),
-        at("f/of", layer): Sums(total, kinds.sum((0, 1)).expand_as(total).clone()),
+        at("f/of", layer): Sums(total.sum(0), count.sum(0).expand_as(total[0]).clone()),
     }
 
 

@@ -1,0 +1,115 @@
+"""Maps of single heads of one text, as papers show them: which heads, a study over the whole corpus has chosen.
+
+Each function takes the study's table, the model and a document of the corpus, and gives charts by name; what the model
+does not have (no separators, no null space) is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from headwise.models.model import Model
+from headwise.papers.claim import Table, first_stack, percent
+from headwise.plots.bipartite import lines_between
+from headwise.plots.head import Panel, head_figure
+from headwise.plots.theme import themed
+from headwise.text.conllu import Sentence
+from headwise.text.corpus import Document
+from headwise.traces import Trace
+
+FEW, MANY = 12, 96  # words of a text: as lines, and as a map in which more keys are seen than a head has dimensions
+KINDS = {"entropy": "attends broadly", "previous": "attends to the previous token", "next": "attends to the next token",
+         "to_separator": "attends to separators", "to_first": "attends to the first token"}  # fmt: skip
+RELATIONS = 4
+FEW_PAIRS = 20
+
+Charts = Mapping[str, Any]
+
+
+def heads_that_stand_out(table: Table, model: Model, document: Document) -> Charts:
+    """Clark et al. fig1: the broadest head, and those that give most to a neighbour or to a special token."""
+    trace, rows = beginning(model, document, FEW), first_stack(table).filter(pl.col("quantity") == "raw")
+    drawn = []
+    for column, does in KINDS.items():
+        there = rows.filter(pl.col(column).is_finite() & (pl.col(column) > 0)).sort(column, descending=True)
+        if len(there):
+            best = there.row(0, named=True)
+            size = f"{best[column]:.1f} nats" if column == "entropy" else percent(best[column])
+            drawn.append(_lines(trace, best["layer"], best["head"], f"{best['name']} {does} ({size})"))
+    return {"maps": themed(alt.hconcat(*drawn))} if drawn else {}
+
+
+def heads_of_relations(table: Table, model: Model, document: Document) -> Charts:
+    """Clark et al. fig5: the relations that a head does best, and its lines; those of the relation are coloured."""
+    rows = first_stack(table).filter(pl.col("best") & (pl.col("quantity") == "raw") & (pl.col("count") >= FEW_PAIRS))
+    rows = rows.filter(~pl.col("relation").str.starts_with("all")).sort("accuracy", descending=True)
+    trace = beginning(model, document, None)
+    drawn = []
+    for row in rows.head(RELATIONS).iter_rows(named=True):
+        title = f"{row['relation']}: {row['name']} ({row['accuracy']:.0%} in the corpus)"
+        marked = gold(trace, document.notes, row["relation"])
+        drawn.append(_lines(trace, row["layer"], row["head"], title, marked, row["relation"]))
+    return {"maps": themed(alt.hconcat(*drawn))} if drawn else {}
+
+
+def gold(trace: Trace, sentence: Any, relation: str) -> list[tuple[int, int]]:
+    """Dependent and head of a relation as words of the trace; none where its words are not those of the parse."""
+    text = trace.queries()
+    special = {unit for unit, is_special in zip(text.unit, text.special, strict=True) if is_special}
+    words = [at for at in range(len(text.words)) if at not in special]
+    if not isinstance(sentence, Sentence) or [text.words[at].strip() for at in words] != list(sentence.forms):
+        return []
+    pairs = zip(sentence.heads, sentence.relations, strict=True)
+    return [(words[at], words[head]) for at, (head, name) in enumerate(pairs) if name == relation and head >= 0]
+
+
+def raw_effective_null(table: Table, model: Model, document: Document) -> Charts:
+    """Brunner et al. 2020 fig6: the weights, what of them reaches the output, and what does not, of one head."""
+    trace, layer, head = _least_pinned(table, model, document)
+    maps = {name: trace.attention(name)[layer, head].double().numpy() for name in ("raw", "effective", "null")}
+    top = float(maps["raw"].max())
+    panels = [Panel(name, name, matrix, name != "raw", top, "weight") for name, matrix in maps.items()]
+    caption = [f"L{layer}.H{head}: the head with most of its squared weights in the null space, over the corpus."]
+    return {"maps": _panels(panels, trace, f"{model.name}: raw, effective and null attention", caption)}
+
+
+def another_attention(table: Table, model: Model, document: Document) -> Charts:
+    """Brunner et al. 2020 §3.3: weights as far from the head's as can be, with the same output."""
+    trace, layer, head = _least_pinned(table, model, document)
+    raw, found = trace.attention("raw")[layer, head].double().numpy(), trace.alternative_attention(layer, head)
+    maps = {"raw": raw, "another": found.alpha.double().numpy()}
+    panels = [Panel(name, name, matrix, False, float(raw.max()), "weight") for name, matrix in maps.items()]
+    caption = [
+        f"L{layer}.H{head}: Jensen-Shannon {float(found.js.mean()):.2f} nats in the mean of the rows; the output "
+        f"changes by {float(found.change.max()):.0e} of itself at the most (rounding)."
+    ]
+    return {"maps": _panels(panels, trace, f"{model.name}: two attentions with one output", caption)}
+
+
+def beginning(model: Model, document: Document, words: int | None) -> Trace:
+    """The trace of the first words of a document."""
+    cut = lambda text: None if text is None else " ".join(text.split()[:words])  # noqa: E731
+    text = document.text if words is None else cut(document.text)
+    return model.trace(str(text), cut(document.pair) if model.is_encoder_decoder else None, truncate=True)
+
+
+def _least_pinned(table: Table, model: Model, document: Document) -> tuple[Trace, int, int]:
+    rows = first_stack(table).filter((pl.col("what") == "null_share") & pl.col("head").is_not_null())
+    best = rows.sort("value", descending=True).row(0, named=True)
+    return beginning(model, document, MANY), best["layer"], best["head"]
+
+
+def _lines(
+    trace: Trace, layer: int, head: int, title: str, marked: list[tuple[int, int]] | None = None, names: str = ""
+) -> Any:
+    weights = trace.words("raw")[layer, head].double().numpy()
+    return lines_between(weights, trace.queries().words, title=title, marked=marked or [], names=names)
+
+
+def _panels(panels: list[Panel], trace: Trace, title: str, caption: list[str]) -> Any:
+    tokens = trace.queries().tokens
+    return head_figure(panels, tokens, trace.keys().tokens, title=title, caption=caption)
