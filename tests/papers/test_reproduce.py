@@ -11,9 +11,11 @@ import pytest
 from headwise.errors import UnknownNameError
 from headwise.papers import PAPERS, Job
 from headwise.papers.items import chosen_items, passes
+from headwise.papers.pictures import between_words, gold
 from headwise.papers.reproduce import reproduce
 from headwise.papers.rows import judged_again
 from headwise.papers.shown import written
+from headwise.text.conllu import sentences, words_of
 
 
 @pytest.fixture
@@ -74,11 +76,26 @@ def test_items_that_show_single_heads_are_drawn(paper: str, items: list[str], da
     reproduce(paper, items=items, data=data, out=out, model="tiny:bert", controls=0, progress=False)
     drawn = sorted(path.name for path in (out / "figures").iterdir())
     assert drawn == sorted(f"{item.id}-maps.svg" for item in chosen_items(paper, items))
-    for path in (out / "figures").iterdir():
-        assert ">cat" in path.read_text("utf-8")
-    if paper == "clark2019":
-        assert "attends to the previous token" in (out / "figures" / "fig1-maps.svg").read_text("utf-8")
-        assert "nsubj: L" in (out / "figures" / "fig5-maps.svg").read_text("utf-8")
+    said = {"clark2019": {"fig1": "attends to the previous token", "fig5": "nsubj: L"},
+            "brunner2020": {"fig6": "raw, effective and null attention", "alternative": "two attentions"}}  # fmt: skip
+    for item, words in said[paper].items():
+        assert words in (out / "figures" / f"{item}-maps.svg").read_text("utf-8")
+
+
+def test_lines_between_the_words_of_a_parse_are_those_of_their_tokens(load) -> None:
+    """Given by a word's tokens in the mean, got in the sum; the full stop is a word of its own."""
+    sentence = next(sentences(PARSE.replace("sat .", "sat.").splitlines()))
+    trace = load("tiny:bert").trace("The old cat sat.")
+    tokens = words_of(trace.queries(), sentence.spans)
+    found, raw = between_words(trace, sentence, 1, 2), trace.attention("raw")[1, 2]
+    for one in range(5):
+        for other in range(5):
+            mine, theirs = ([at for at, word in enumerate(tokens) if word == each] for each in (one, other))
+            expected = sum(float(raw[i, j]) for i in mine for j in theirs) / len(mine)
+            assert found[one, other] == pytest.approx(expected, abs=1e-6)
+    assert gold(sentence, "nsubj", from_dependent=True) == [(2, 3)]
+    assert gold(sentence, "nsubj", from_dependent=False) == [(3, 2)]
+    assert gold(sentence, "root", from_dependent=True) == []
 
 
 def test_every_item_writes_a_file_whatever_its_model_has(tmp_path: Path) -> None:

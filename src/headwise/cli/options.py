@@ -16,7 +16,10 @@ Pair = Annotated[str | None, typer.Argument(help="A second text; the target for 
 Model = Annotated[str, typer.Option(help="Hub id, folder, demo, demo-llm, demo-base, demo-nmt or tiny:NAME.")]
 Task = Annotated[
     str | None,
-    typer.Option(help="Load a head too: masked-lm, causal-lm, classification, token-classification, translation."),
+    typer.Option(
+        help="Load a head too: masked-lm, causal-lm, classification, token-classification, translation; "
+        "or the encoder alone: encoder."
+    ),
 ]
 Device = Annotated[str, typer.Option(help="Where the model runs: cpu, cuda, cuda:1 or mps.")]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut a text that is too long for the model.")]

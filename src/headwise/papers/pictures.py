@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
+import numpy as np
 import polars as pl
+import torch
 
 from headwise.models.model import Model
 from headwise.papers.claim import Table, first_stack, percent
 from headwise.plots.bipartite import lines_between
 from headwise.plots.head import Panel, head_figure
 from headwise.plots.theme import themed
-from headwise.text.conllu import Sentence
+from headwise.text.conllu import Sentence, words_of
 from headwise.text.corpus import Document
 from headwise.traces import Trace
 
@@ -47,24 +49,30 @@ def heads_of_relations(table: Table, model: Model, document: Document) -> Charts
     """Clark et al. fig5: the relations that a head does best, and its lines; those of the relation are coloured."""
     rows = first_stack(table).filter(pl.col("best") & (pl.col("quantity") == "raw") & (pl.col("count") >= FEW_PAIRS))
     rows = rows.filter(~pl.col("relation").str.starts_with("all")).sort("accuracy", descending=True)
-    trace = beginning(model, document, None)
+    rows = rows.unique("relation", keep="first", maintain_order=True)  # of its two directions the better one
+    trace, sentence = beginning(model, document, None), document.notes
     drawn = []
     for row in rows.head(RELATIONS).iter_rows(named=True):
         title = f"{row['relation']}: {row['name']} ({row['accuracy']:.0%} in the corpus)"
-        marked = gold(trace, document.notes, row["relation"])
-        drawn.append(_lines(trace, row["layer"], row["head"], title, marked, row["relation"]))
+        weights = between_words(trace, sentence, row["layer"], row["head"])
+        marked = gold(sentence, row["relation"], from_dependent=row["direction"] == "from-dependent")
+        drawn.append(lines_between(weights, sentence.forms, title=title, marked=marked, names=row["relation"]))
     return {"maps": themed(alt.hconcat(*drawn))} if drawn else {}
 
 
-def gold(trace: Trace, sentence: Any, relation: str) -> list[tuple[int, int]]:
-    """Dependent and head of a relation as words of the trace; none where its words are not those of the parse."""
-    text = trace.queries()
-    special = {unit for unit, is_special in zip(text.unit, text.special, strict=True) if is_special}
-    words = [at for at in range(len(text.words)) if at not in special]
-    if not isinstance(sentence, Sentence) or [text.words[at].strip() for at in words] != list(sentence.forms):
-        return []
-    pairs = zip(sentence.heads, sentence.relations, strict=True)
-    return [(words[at], words[head]) for at, (head, name) in enumerate(pairs) if name == relation and head >= 0]
+def between_words(trace: Trace, sentence: Sentence, layer: int, head: int) -> np.ndarray:
+    """The weights between words of a parse: what a word's tokens get is summed, what they give is averaged."""
+    owner = torch.tensor(words_of(trace.queries(), sentence.spans))
+    member = (owner == torch.arange(len(sentence))[:, None]).double()
+    weights = trace.attention("raw")[layer, head].double()
+    given = member / member.sum(-1, keepdim=True).clamp(min=1)
+    return (given @ weights @ member.T).numpy()
+
+
+def gold(sentence: Sentence, relation: str, *, from_dependent: bool) -> list[tuple[int, int]]:
+    """The lines of a relation: from the dependent to its head, or back."""
+    pairs = [(word, head) for word, head in enumerate(sentence.heads) if sentence.relations[word] == relation]
+    return [(word, head) if from_dependent else (head, word) for word, head in pairs if head >= 0]
 
 
 def raw_effective_null(table: Table, model: Model, document: Document) -> Charts:
@@ -103,11 +111,9 @@ def _least_pinned(table: Table, model: Model, document: Document) -> tuple[Trace
     return beginning(model, document, MANY), best["layer"], best["head"]
 
 
-def _lines(
-    trace: Trace, layer: int, head: int, title: str, marked: list[tuple[int, int]] | None = None, names: str = ""
-) -> Any:
+def _lines(trace: Trace, layer: int, head: int, title: str) -> Any:
     weights = trace.words("raw")[layer, head].double().numpy()
-    return lines_between(weights, trace.queries().words, title=title, marked=marked or [], names=names)
+    return lines_between(weights, trace.queries().words, title=title)
 
 
 def _panels(panels: list[Panel], trace: Trace, title: str, caption: list[str]) -> Any:

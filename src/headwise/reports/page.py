@@ -156,7 +156,10 @@ def _link(study: str, results: Results) -> str:
 def _claims(found: Sequence[Checked]) -> Iterable[str]:
     yield (
         '<section id="claims">\n<h2>What the papers say, and what holds here</h2>\n<p>The papers looked at other '
-        "models (mostly BERT-base), so a number need not match; the rule beside a claim decides whether it holds.</p>\n"
+        "models (mostly BERT-base), so a number need not match; the rule beside a claim decides whether it holds. A "
+        "report reads its texts once and runs no untrained network beside the model, so a claim that needs an interval "
+        "over texts or such a control stays undecided here: <code>headwise reproduce PAPER --data DATA</code> runs "
+        "both.</p>\n"
         '<div class="wide"><table class="claims"><thead><tr><th>paper</th><th>claim</th><th>there</th><th>here</th>'
         "<th>n</th><th>control</th><th>verdict</th><th>rule</th></tr></thead><tbody>\n"
     )
