@@ -283,6 +283,19 @@ def test_tokens_that_the_estimate_leaves_open_widen_the_interval() -> None:
     )
 
 
+def test_the_items_table_of_alignment_errors_has_the_mean_last() -> None:
+    rows = [("raw", "input", 0, 0.8), ("raw", "input", 1, 0.6), ("norm-sum", "input", 1, 0.3), ("norm-sum", "input", 0, 0.5),
+            ("raw", "output", 0, 0.1)]  # fmt: skip
+    table = pl.DataFrame(rows, schema=["quantity", "position", "layer", "aer"], orient="row").with_columns(
+        extraction=pl.lit("argmax"), head=pl.lit(None, dtype=pl.Int64)
+    )
+    found = kobayashi2020.errors_by_layer(table)
+    assert found.columns == ["layer", "raw", "norm-sum"]
+    assert [row[0] for row in found.rows()] == ["1", "2", "mean"]
+    assert found["raw"].to_list() == pytest.approx([80, 60, 70])
+    assert found["norm-sum"].to_list() == pytest.approx([50, 30, 40])
+
+
 def test_texts_are_those_that_were_asked() -> None:
     assert counts_of({"documents": 100, "settings": {"texts": 16, "seeds": [0, 1]}}) == {
         "texts": 16,

@@ -82,7 +82,7 @@ def test_items_that_show_single_heads_are_drawn(paper: str, items: list[str], da
         assert words in (out / "figures" / f"{item}-maps.svg").read_text("utf-8")
 
 
-def test_lines_between_the_words_of_a_parse_are_those_of_their_tokens(load) -> None:
+def test_lines_drawn_between_the_words_of_a_parse_are_those_of_their_tokens(load) -> None:
     """Given by a word's tokens in the mean, got in the sum; the full stop is a word of its own."""
     sentence = next(sentences(PARSE.replace("sat .", "sat.").splitlines()))
     trace = load("tiny:bert").trace("The old cat sat.")

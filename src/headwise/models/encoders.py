@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import Any
 
 from transformers import PreTrainedModel
 
@@ -17,7 +18,7 @@ def encoder_alone(hf: PreTrainedModel) -> PreTrainedModel:
         raise InputError(
             f"task='encoder' takes the encoder of an encoder–decoder, but {hf.config.model_type} is none; leave it out."
         )
-    encoder = deepcopy(hf.get_encoder())
+    encoder: Any = deepcopy(hf.get_encoder())
     config = deepcopy(encoder.config)
     config.is_encoder_decoder = False
     for module in encoder.modules():

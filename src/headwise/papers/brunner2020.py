@@ -21,7 +21,18 @@ from headwise.papers.claim import (
     percent,
     with_words,
 )
-from headwise.papers.data import COLA, COLA_GET, MRPC, MRPC_GET, paraphrases, wikipedia
+from headwise.papers.data import (
+    COLA,
+    COLA_GET,
+    MNLI,
+    MNLI_GET,
+    MRPC,
+    MRPC_GET,
+    WIKITEXT,
+    WIKITEXT_GET,
+    paraphrases,
+    wikipedia,
+)
 from headwise.papers.pictures import another_attention, raw_effective_null
 
 PEAK = 0.2  # of a layer's attention: less is no peak
@@ -193,6 +204,8 @@ NULL, IDENTITY, MIXING = (
     paraphrases("identity", solver="newton"),
     paraphrases("mixing", texts=0),
 )
+LENGTHS = Job("nullspace", WIKITEXT, WIKITEXT_GET, run={"truncate": True, "max_tokens": 512})  # paragraphs as they are
+INFERENCE: dict[str, Any] = {"columns": ("sentence1", "sentence2")}  # MNLI, or any tsv whose columns have these names
 SURE = paraphrases("mixing", texts=0, tangents=4, unsure=0.05)  # k is chosen by its error before fig3b is judged
 OWN = (
     Claim("hidden tokens are mixtures from the first layer on", "median 30.6 % after layer 1",
@@ -217,7 +230,7 @@ PAPER = Paper(
         ), also=("§3.1–3.2",)),
         Item("alternative", "another attention, the same output (§3.3)", NULL, ("maps",), also=("§3.3",),
              pictures=another_attention),
-        Item("fig1a", "raw against effective attention, by length", NULL, ("fig1a",), (
+        Item("fig1a", "raw against effective attention, by length", LENGTHS, ("fig1a",), (
             Claim("raw and effective attention part as texts grow", "r = 1 up to 64 tokens, falling after",
                   "Pearson's r of the longest texts", falling, below=0.9, form="number"),
         )),
@@ -278,5 +291,10 @@ PAPER = Paper(
              Job("mixing", COLA, COLA_GET, {"texts": 0}, corpus={"columns": (3,)}),
              ("fig3a", "fig3b", "fig4a", "fig4b"), tuple(replace(claim, theirs="as on MRPC") for claim in OWN),
              also=("fig40–43",)),
+        Item("mnli-identity", "fig38–39 on MNLI",
+             Job("identity", MNLI, MNLI_GET, {"solver": "newton"}, corpus=INFERENCE), ("fig2a",),
+             (replace(RECOVERED, theirs="as on MRPC"),)),
+        Item("mnli-mixing", "fig40–43 on MNLI", Job("mixing", MNLI, MNLI_GET, {"texts": 0}, corpus=INFERENCE),
+             ("fig3a", "fig3b", "fig4a", "fig4b"), tuple(replace(claim, theirs="as on MRPC") for claim in OWN)),
     ),
 )  # fmt: skip

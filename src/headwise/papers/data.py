@@ -8,6 +8,7 @@ WIKITEXT = "wikitext2/wiki.test.raw"
 WIKITEXT_GET = "the raw test file of WikiText-2 (Hugging Face datasets: wikitext, wikitext-2-raw-v1)"
 MRPC, MRPC_GET = "mrpc/dev.tsv", "MRPC dev as GLUE's tsv (Hugging Face datasets: glue, mrpc)"
 COLA, COLA_GET = "cola/in_domain_dev.tsv", "CoLA in-domain dev tsv (Hugging Face datasets: glue, cola)"
+MNLI, MNLI_GET = "mnli/dev_matched.tsv", "MNLI dev matched as GLUE's tsv (Hugging Face datasets: glue, mnli)"
 EWT, EWT_GET = "ud-ewt/en_ewt-ud-test.conllu", "UD English EWT (Universal Dependencies release)"
 GUM, GUM_GET = "ontogum", "OntoGUM: folders conll/ and conllu/ (GitHub: amir-zeldes/gum)"
 ALIGN, ALIGN_FILES = "align-de-en", ("de", "en", "alignmentDeEn.talp")

@@ -122,6 +122,17 @@ def _error(row: dict[str, Any]) -> Seen:
     return Seen(row["aer"], low=row["low"], high=row["high"])
 
 
+def errors_by_layer(table: Table) -> Table:
+    """table3 as the paper has it: AER in percent, a row a layer for the word just read, the mean of all last."""
+    rows = table.filter(
+        (pl.col("position") == "input") & (pl.col("extraction") == "argmax") & pl.col("head").is_null()
+        & pl.col("layer").is_not_null() & pl.col("aer").is_finite()
+    )  # fmt: skip
+    rows = rows.sort("layer").select((pl.col("layer") + 1).cast(pl.String), "quantity", pl.col("aer") * 100)
+    wide = rows.pivot("quantity", index="layer", values="aer", maintain_order=True)
+    return pl.concat([wide, wide.select(pl.lit("mean").alias("layer"), pl.exclude("layer").mean())])
+
+
 def diagonal(table: Table) -> Seen:
     """The baseline that knows no words: source and target aligned by place."""
     rows = table.filter((pl.col("quantity") == "the diagonal") & pl.col("aer").is_finite())
@@ -205,7 +216,7 @@ PAPER = Paper(
                   "input position is better",
                   "AER by norms for the word to come, or of the diagonal, less that for the word just read",
                   input_position, above=0.0, **PAIRED),
-        ), also=("table3",)),
+        ), also=("table3",), rows=errors_by_layer),
         Item("fig8", "soft alignments beside the reference", ALIGNMENT, ("fig8", "fig13-17"), also=("fig13–17",)),
     ),
 )  # fmt: skip
