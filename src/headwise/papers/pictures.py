@@ -42,7 +42,7 @@ def heads_that_stand_out(table: Table, model: Model, document: Document) -> Char
             best = there.row(0, named=True)
             size = f"{best[column]:.1f} nats" if column == "entropy" else percent(best[column])
             drawn.append(_lines(trace, best["layer"], best["head"], f"{best['name']} {does} ({size})"))
-    return {"maps": themed(alt.hconcat(*drawn))} if drawn else {}
+    return _side_by_side(drawn, f"{model.name}: heads that stand out", "In brackets: the mean over the corpus.")
 
 
 def heads_of_relations(table: Table, model: Model, document: Document) -> Charts:
@@ -57,7 +57,7 @@ def heads_of_relations(table: Table, model: Model, document: Document) -> Charts
         weights = between_words(trace, sentence, row["layer"], row["head"])
         marked = gold(sentence, row["relation"], from_dependent=row["direction"] == "from-dependent")
         drawn.append(lines_between(weights, sentence.forms, title=title, marked=marked, names=row["relation"]))
-    return {"maps": themed(alt.hconcat(*drawn))} if drawn else {}
+    return _side_by_side(drawn, f"{model.name}: the relations that a head does best", "Coloured: the parse.")
 
 
 def between_words(trace: Trace, sentence: Sentence, layer: int, head: int) -> np.ndarray:
@@ -114,6 +114,13 @@ def _least_pinned(table: Table, model: Model, document: Document) -> tuple[Trace
 def _lines(trace: Trace, layer: int, head: int, title: str) -> Any:
     weights = trace.words("raw")[layer, head].double().numpy()
     return lines_between(weights, trace.queries().words, title=title)
+
+
+def _side_by_side(drawn: list[Any], title: str, caption: str) -> Charts:
+    if not drawn:
+        return {}
+    row = alt.hconcat(*drawn).resolve_scale(color="independent", opacity="independent")
+    return {"maps": themed(row, title, caption)}
 
 
 def _panels(panels: list[Panel], trace: Trace, title: str, caption: list[str]) -> Any:
