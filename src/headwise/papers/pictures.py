@@ -93,7 +93,7 @@ def another_attention(table: Table, model: Model, document: Document) -> Charts:
     panels = [Panel(name, name, matrix, False, float(raw.max()), "weight") for name, matrix in maps.items()]
     caption = [
         f"L{layer}.H{head}: Jensen-Shannon {float(found.js.mean()):.2f} nats in the mean of the rows; the output "
-        f"changes by {float(found.change.max()):.0e} of itself at the most (rounding)."
+        f"changes by {found.change:.0e} of itself at the most (rounding)."
     ]
     return {"maps": _panels(panels, trace, f"{model.name}: two attentions with one output", caption)}
 
