@@ -25,6 +25,7 @@ RANGES: Mapping[str, tuple[Any, Allowed]] = {
     "base": (int, Allowed(one_of=(0, 1))),
     "pages": (int, Allowed(least=0)),
     "controls": (int, Allowed(least=0, most=100)),
+    "control_texts": (int, Allowed(least=2)),
     "generate": (int, Allowed(least=1, most=10**5)),
     "passes": (int, Allowed(least=1, most=10**6)),
 }
