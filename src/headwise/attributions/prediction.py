@@ -8,7 +8,7 @@ tokens, and for the hidden tokens of the last layer that it reads.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -27,7 +27,7 @@ from headwise.types import Batch
 
 Inputs = Mapping[str, Tensor]  # of one padded batch: input_ids, attention_mask, …, each [batch token]
 OUTPUTS = ("logit", "log-probability")
-REMOVALS = ("mask", "pad", "delete")
+REMOVALS = ("mask", "pad", "delete")  # of a batch; `block` is asked for where one text is explained
 CHUNK_TOKENS = 4096  # padded tokens of one pass over changed inputs
 
 
@@ -173,23 +173,24 @@ class Removal:
     """How a token is taken out of a text.
 
     `mask`: the mask token stands in its place. `pad`: the padding token does, and nobody attends to it; the other
-    tokens keep their positions (but in RoBERTa and its like, which count only tokens that are no padding). `delete`:
-    the tokens after it move up.
+    tokens keep their positions (but in RoBERTa and its like, which count only tokens that are no padding). `block`: it
+    stays where it is, and nobody attends to it. `delete`: the tokens after it move up.
     """
 
     how: str
     token: int  # the id that fills its place; for `delete` the one that fills up the row
 
     @classmethod
-    def of(cls, model: Model, how: str) -> Removal:
-        if how not in REMOVALS:
-            raise InputError(f"A token is removed by {', '.join(REMOVALS)}, but {how!r} was asked for.")
+    def of(cls, model: Model, how: str, *, among: Sequence[str] = REMOVALS) -> Removal:
+        if how not in among:
+            raise InputError(f"A token is removed by {', '.join(among)}, but {how!r} was asked for.")
         name = "mask" if how == "mask" else "pad"
         token = getattr(model.tokenizer, f"{name}_token_id")
-        if token is None and how != "delete":
+        if token is None and how in ("mask", "pad"):
+            others = " or ".join(repr(other) for other in among if other not in ("mask", "pad"))
             raise ModelError(
                 f"Removing tokens by {how!r} needs a {name} token, but the tokenizer of {model.name} has none; choose "
-                "removal='delete'."
+                f"removal={others}."
             )
         return cls(how, 0 if token is None else int(token))
 
@@ -198,8 +199,9 @@ class Removal:
         inputs = dict(inputs)
         if self.how == "delete":
             return self._shortened(inputs, removed)
-        inputs["input_ids"] = inputs["input_ids"].masked_fill(removed, self.token)
-        if self.how == "pad":
+        if self.how != "block":
+            inputs["input_ids"] = inputs["input_ids"].masked_fill(removed, self.token)
+        if self.how != "mask":
             inputs["attention_mask"] = inputs["attention_mask"].masked_fill(removed, 0)
         return inputs
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headwise.cli import options
 from headwise.errors import InputError
 
 HELP = """For every sentence of an answer, the sources it rests on, with the effect of each when it is removed.
@@ -36,15 +37,15 @@ def cite(
     generate: Generate = 32,
     passes: Passes = 64,
     seed: Seed = 0,
+    device: options.Device = "cpu",
 ) -> None:
     text = "\n\n".join(_read(path) for path in context)
     from headwise.explanations.citations import cite as cited
     from headwise.explanations.explain import load_predictor
 
     task = "causal-lm" if model.startswith("tiny:") else None
-    found = cited(
-        load_predictor(model, task), text, question, answer, units=units, generate=generate, passes=passes, seed=seed
-    )
+    loaded = load_predictor(model, task, device=device)
+    found = cited(loaded, text, question, answer, units=units, generate=generate, passes=passes, seed=seed)
     for sentence, fit in zip(found.sentences, found.fit, strict=True):
         print(sentence.sentence)
         for citation in sentence.citations:

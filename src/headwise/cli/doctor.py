@@ -29,11 +29,17 @@ Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run the checkp
 Dtype = Annotated[str, typer.Option(help="auto, float32, bfloat16, float16 or float64.")]
 
 
-def doctor(model: Model, task: options.Task = None, dtype: Dtype = "float32", trust: Trust = False) -> None:
+def doctor(
+    model: Model,
+    task: options.Task = None,
+    dtype: Dtype = "float32",
+    device: options.Device = "cpu",
+    trust: Trust = False,
+) -> None:
     from headwise.models.load import load
 
     started = time.perf_counter()
-    loaded = load(model, task=task, dtype=dtype, trust_remote_code=trust)
+    loaded = load(model, task=task, dtype=dtype, device=device, trust_remote_code=trust)
     seconds = time.perf_counter() - started
     for line in page(loaded, seconds):
         print(line)

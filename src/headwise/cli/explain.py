@@ -61,6 +61,7 @@ def explain(
     tests: Tests = True,
     seed: Seed = 0,
     truncate: options.Truncate = False,
+    device: options.Device = "cpu",
     output: Output = None,
     open_: Open = False,
 ) -> None:
@@ -70,6 +71,7 @@ def explain(
     found = explain_text(
         options.read_text(text), pair, model=model, task=task, target=target, rather=rather, of=of, at=at,
         generate=generate, method=method, units=units, removal=removal, tests=tests, seed=seed, truncate=truncate,
+        device=device,
     )  # fmt: skip
     if output is None:
         _print(found)

@@ -34,6 +34,7 @@ MaxJobs = Annotated[int, typer.Option(help="Texts that may wait at once.")]
 def serve(
     model: Models = None,
     task: options.Task = None,
+    device: options.Device = "cpu",
     port: Port = 8000,
     results: Results = Path("out"),
     open_: Open = False,
@@ -45,6 +46,6 @@ def serve(
     from headwise.server.run import serve as run_server
 
     run_server(
-        model or ["demo"], port=port, results=results, task=task, max_tokens=max_tokens, max_jobs=max_jobs,
-        max_seconds=max_seconds, token=not no_token, open_browser=open_,
+        model or ["demo"], port=port, results=results, task=task, device=device, max_tokens=max_tokens,
+        max_jobs=max_jobs, max_seconds=max_seconds, token=not no_token, open_browser=open_,
     )  # fmt: skip

@@ -39,7 +39,7 @@ def fold_on_ray(
         each = threads or 1
         count = _crew(ray, workers, each)
         given = (_portable(plan), each, [_fields(document) for document in opening])
-        pool = [_actor(ray, each).remote(*given) for _ in range(count)]
+        pool = [_actor(ray, each, str(plan.model["source"]["device"])).remote(*given) for _ in range(count)]
         yield from _spread(ray, pool, shards, plan)
     finally:
         for worker in pool:  # at once: a worker in the middle of a shard would be waited for
@@ -124,8 +124,19 @@ def _answers(address: str) -> None:
         ) from None
 
 
-def _actor(ray: Any, threads: int) -> Any:
-    return ray.remote(num_cpus=threads, max_restarts=-1, max_task_retries=-1)(Worker)
+def needs_of(threads: int, device: str) -> dict[str, int]:
+    """What Ray keeps for one worker: its cores, and a GPU of its own where the model runs on one.
+
+    subtle: Ray shows a worker only its own GPU, under the number 0, so that `cuda` is the right name in all of them.
+
+    >>> needs_of(2, "cuda")
+    {'num_cpus': 2, 'num_gpus': 1}
+    """
+    return {"num_cpus": threads, **({"num_gpus": 1} if device.startswith("cuda") else {})}
+
+
+def _actor(ray: Any, threads: int, device: str) -> Any:
+    return ray.remote(**needs_of(threads, device), max_restarts=-1, max_task_retries=-1)(Worker)
 
 
 def _spread(ray: Any, pool: list[Any], shards: Iterable[Shard], plan: Plan) -> Iterator[tuple[int, Folded]]:

@@ -166,16 +166,17 @@ def explain_text(
     *,
     model: str | Path | Model = "demo-llm",
     task: str | None = None,
+    device: str = "cpu",
     **options: Any,
 ) -> Explanation:
     """`hw.explain`: as `model.explain`, loading the model by name; its task is read from its configuration."""
-    loaded = model if isinstance(model, Model) else load_predictor(str(model), task)
+    loaded = model if isinstance(model, Model) else load_predictor(str(model), task, device=device)
     return explain(loaded, text, pair, **options)
 
 
-def load_predictor(name: str, task: str | None = None) -> Model:
+def load_predictor(name: str, task: str | None = None, *, device: str = "cpu") -> Model:
     """A model with the head that its configuration says it was saved with, unless a task is named."""
-    return load(name, task=task or _saved_task(name))
+    return load(name, task=task or _saved_task(name), device=device)
 
 
 def _saved_task(name: str) -> str | None:

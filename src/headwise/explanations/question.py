@@ -14,8 +14,7 @@ from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 from headwise.attributions.passes import plain_experts
-from headwise.attributions.prediction import attend_all
-from headwise.errors import InputError, ModelError
+from headwise.attributions.prediction import Removal, attend_all
 from headwise.explanations.targets import Target
 from headwise.models.capture import Call, watching
 from headwise.models.model import Model
@@ -95,12 +94,12 @@ class Question:
 
         Equal sets are asked once.
         """
-        how = Removal.of(self.model, removal)
+        how = Removal.of(self.model, removal, among=REMOVALS)
         unique, place = removed.unique(dim=0, return_inverse=True)
         left = len(self.text) - unique.sum(-1) * (how.how == "delete")
         found = torch.full((len(self.targets), len(unique), 2), torch.nan, dtype=torch.float64)
         for some in self._chunks(left):
-            inputs, rows = how(self, unique[some])
+            inputs, rows = changed(self, how, unique[some])
             with torch.no_grad(), self.running():
                 z = self.logits(inputs, rows).double()
             for at, target in enumerate(self.targets):
@@ -121,52 +120,18 @@ def _rows(logits: Float[Tensor, "batch token choice"], rows: Int[Tensor, "batch 
     return logits.gather(1, rows[..., None].expand(-1, -1, logits.shape[-1]))
 
 
-@dataclass(frozen=True)
-class Removal:
-    """How tokens are taken out of a text.
-
-    `mask`: the mask token stands in their place. `delete`: the tokens after them move up. `block`: they stay where they
-    are and nobody attends to them.
-    """
-
-    how: str
-    token: int
-
-    @classmethod
-    def of(cls, model: Model, how: str) -> Removal:
-        if how not in REMOVALS:
-            raise InputError(f"A token is removed by {', '.join(REMOVALS)}, but {how!r} was asked for.")
-        if how != "mask":
-            pad = model.tokenizer.pad_token_id
-            return cls(how, pad if isinstance(pad, int) else 0)
-        if model.tokenizer.mask_token_id is None:
-            raise ModelError(
-                f"Removing tokens by 'mask' needs a mask token, but the tokenizer of {model.name} has none; choose "
-                "removal='delete' or 'block'."
-            )
-        return cls(how, int(model.tokenizer.mask_token_id))  # type: ignore[arg-type]
-
-    def __call__(
-        self, question: Question, removed: Bool[Tensor, "variant token"]
-    ) -> tuple[dict[str, Tensor], Int[Tensor, "variant row"] | None]:
-        """The inputs without those tokens, and where the rows that are read now stand."""
-        removed = removed.to(question.model.hf.device)
-        size = len(removed)
-        inputs = {name: tensor.expand(size, -1) for name, tensor in question.inputs.items()}
-        own = {name: rows for name, rows in inputs.items() if not name.startswith("decoder_")}
-        rows = torch.tensor([question.rows], device=removed.device).expand(size, -1) if question.rows else None
-        if self.how == "mask":
-            own["input_ids"] = own["input_ids"].masked_fill(removed, self.token)
-        elif self.how == "block":
-            own["attention_mask"] = own["attention_mask"].masked_fill(removed, 0)
-        else:
-            order = removed.int().argsort(dim=-1, stable=True)[:, : int((~removed).sum(-1).max())]
-            there = ~removed.gather(1, order)
-            fill = {"input_ids": self.token}
-            own = {name: torch.where(there, x.gather(1, order), fill.get(name, 0)) for name, x in own.items()}
-            if rows is not None and question.prefix is None:
-                rows = ((~removed).int().cumsum(-1) - 1).gather(1, rows)
-        return {**inputs, **own}, rows
+def changed(
+    question: Question, removal: Removal, removed: Bool[Tensor, "variant token"]
+) -> tuple[dict[str, Tensor], Int[Tensor, "variant row"] | None]:
+    """The inputs without those tokens, and where the rows that are read now stand."""
+    removed = removed.to(question.model.hf.device)
+    size = len(removed)
+    inputs = {name: tensor.expand(size, -1) for name, tensor in question.inputs.items()}
+    own = removal({name: x for name, x in inputs.items() if not name.startswith("decoder_")}, removed)
+    rows = torch.tensor([question.rows], device=removed.device).expand(size, -1) if question.rows else None
+    if removal.how == "delete" and rows is not None and question.prefix is None:
+        rows = ((~removed).int().cumsum(-1) - 1).gather(1, rows)
+    return {**inputs, **own}, rows
 
 
 def default_removal(model: Model) -> str:
@@ -174,4 +139,4 @@ def default_removal(model: Model) -> str:
     return "delete" if model.causal or model.is_encoder_decoder or model.tokenizer.mask_token_id is None else "mask"
 
 
-__all__ = ["REMOVALS", "Call", "Question", "Removal", "default_removal"]
+__all__ = ["REMOVALS", "Call", "Question", "default_removal"]

@@ -30,6 +30,7 @@ def serve(
     port: int,
     results: Path,
     task: str | None = None,
+    device: str = "cpu",
     max_tokens: int = 256,
     max_jobs: int = 32,
     max_seconds: int = 300,
@@ -62,7 +63,7 @@ def serve(
         loaded = {}
         for name in dict.fromkeys(models):
             print(f"loading {name} …", file=sys.stderr, flush=True)
-            loaded[name] = load(name, task=task)
+            loaded[name] = load(name, task=task, device=device)
             _warm(loaded[name])
 
         def ready() -> None:
