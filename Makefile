@@ -1,4 +1,4 @@
-# make demo | test | quick | check | portable | chaos | docs | evidence | bench | release; everything lives in .venv, and the second run is quick.
+# make demo | test | quick | check | portable | chaos | mutants | docs | evidence | bench | release; everything lives in .venv, and the second run is quick.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
@@ -8,7 +8,7 @@ export HF_HUB_OFFLINE ?= 1
 WORKERS ?= $(shell nproc)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: demo test quick check portable chaos docs bench release clean evidence
+.PHONY: demo test quick check portable chaos mutants docs bench release clean evidence
 
 demo: $(CORE)
 	$(BIN)/headwise report --first 64 --out out/demo
@@ -38,6 +38,10 @@ portable: $(READY)
 # What docs/reliability.md promises: killed runs, damaged files, hostile texts, more asked for than there is.
 chaos: $(READY)
 	$(PYTEST) tests/engine tests/results tests/server tests/text tests/browser/test_bad_input.py tests/models/test_load.py
+
+# Small mistakes made on purpose: which would the tests miss? make mutants MUTANTS="--only plots --count 40 --seed 1"
+mutants: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/mutants.py $(MUTANTS)
 
 docs: $(READY)
 	$(BIN)/mkdocs build --quiet

@@ -2,8 +2,9 @@
 
 Python blocks of a page share one namespace, in order; commands run in this process. Both run in a folder of their own
 with small stand-ins under the names that the pages use (`wiki.txt`, `bert-base-uncased`, …: see `world`), for no model
-and no data set can be fetched here. What asks for Ray is run without it. Commands of other programs (make, pip, python
-FILE, ray, npm) are only checked to name what exists: CI itself runs make and pip, and Ray has tests of its own.
+and no data set can be fetched here. What asks for Ray or a GPU is run without it. Commands of other programs (make,
+pip, python FILE, ray, npm) are only checked to name what exists: CI itself runs make and pip, and Ray has tests of its
+own.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def run(block: Block, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def headwise(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    arguments = ["cpu" if word == "cuda" else word for word in arguments]
     monkeypatch.setattr(sys, "argv", ["headwise", *arguments])
     if arguments[0] == "serve":  # would not end; its options are read, then --help ends it (tests/browser drives it)
         monkeypatch.setattr(sys, "argv", ["headwise", *arguments, "--help"])

@@ -76,9 +76,11 @@ def _check(func: Callable[..., Any], args: Any, given: list[Tensor]) -> None:
 def _goes_there(func: Callable[..., Any], args: Any, kwargs: Any, given: list[Tensor]) -> bool:
     if func is Tensor.cpu:
         return False
+    if func in (Tensor.to, Tensor.type_as) and len(given) > 1:
+        return is_there(given[1])
     named = [kwargs["device"]] if kwargs.get("device") is not None else []
     if func is Tensor.to:
-        named += [given[1].device] if len(given) > 1 else [a for a in args[1:] if isinstance(a, str | torch.device)]
+        named += [a for a in args[1:] if isinstance(a, str | torch.device)]
     if named:
         return torch.device(named[0]) == THERE
     return any(is_there(tensor) for tensor in given)

@@ -14,6 +14,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,7 @@ def run(
     documents are read. `parts`: also write each table of all shards but one in so many, for intervals over texts.
     `corpus` may be a table of polars, pandas or datasets; `out` an address (s3://…), where finished results go.
     """
-    names = [name.strip() for name in studies.split(",")] if isinstance(studies, str) else list(studies)
-    if not names:
-        raise InputError("At least one study must be named; `headwise list studies` shows them.")
+    names = _named(studies)
     check_all(
         {"first": first, "segments": segments, "max_tokens": max_tokens, "threads": threads, "workers": workers,
          "shard_documents": shard_documents, "batch_tokens": batch_tokens, "seed": seed}, OPTIONS,
@@ -85,9 +84,7 @@ def run(
     chosen = [STUDIES[name].from_settings((settings or {}).get(name, {})) for name in names]
     if threads is not None:
         torch.set_num_threads(threads)
-    if task is None and isinstance(model, str) and any(STUDIES[name].own_head for name in names):
-        task = own_task(model)
-    loaded = load(model, task=task, dtype=dtype, device=device) if isinstance(model, str) else model
+    loaded = _loaded(model, names, task=task, dtype=dtype, device=device)
     if not isinstance(corpus, CorpusSpec):
         corpus = open_corpus(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
     for study in chosen:
@@ -96,29 +93,61 @@ def run(
         {study.name: study.settings() for study in chosen}, model_facts(loaded), corpus, shard_documents, batch_tokens,
         truncate, max_tokens, seed,
     )  # fmt: skip
+    crew = Crew(engine, address, workers, threads)
     there, home = _home(out)
     if there:
         pull(there, home)
-    folders = {name: home / name if len(names) > 1 else home for name in names}
     with claim(home):
-        if (done := _finished(plan, folders)) is not None:
-            if there:
-                push(home, there)
-            return Results(done)
-        proof = proved(loaded, plan)
-        work = _work_folder(home / WORK, plan)
-        workforce = _workforce(engine, loaded, plan, address, workers, threads)
-        total = _fold_all(loaded, plan, work, workforce, progress)
-        facts = _facts(plan, loaded, total, proof, engine, threads)
-        sums = dealt(work, total.counts["shards"], parts, plan=plan.digest) if parts else []
-        results = {
-            study.name: _write(study, total, sums, folders[study.name], facts, loaded, teller(study.name, progress))
-            for study in chosen
-        }
-        shutil.rmtree(work)
+        results = _carried_out(chosen, loaded, plan, home, crew, parts, progress)
     if there:
         push(home, there)
     return Results(results)
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Who does the work."""
+
+    engine: str
+    address: str | None
+    workers: int | None
+    threads: int | None
+
+
+def _named(studies: str | Sequence[str]) -> list[str]:
+    names = [name.strip() for name in studies.split(",")] if isinstance(studies, str) else list(studies)
+    if not names:
+        raise InputError("At least one study must be named; `headwise list studies` shows them.")
+    return names
+
+
+def _loaded(model: str | Model, names: Sequence[str], *, task: str | None, dtype: str, device: str) -> Model:
+    """The model itself, or the one of that name, with its own head where a study asks about that."""
+    if not isinstance(model, str):
+        return model
+    if task is None and any(STUDIES[name].own_head for name in names):
+        task = own_task(model)
+    return load(model, task=task, dtype=dtype, device=device)
+
+
+def _carried_out(
+    chosen: Sequence[Study], model: Model, plan: Plan, out: Path, crew: Crew, parts: int, progress: bool | None
+) -> dict[str, Result]:
+    """Fold what is not done, add up, write; what is finished is opened."""
+    folders = {study.name: out / study.name if len(chosen) > 1 else out for study in chosen}
+    if (done := _finished(plan, folders)) is not None:
+        return done
+    proof = proved(model, plan)
+    work = _work_folder(out / WORK, plan)
+    total = _fold_all(model, plan, work, _workforce(crew, model, plan), progress)
+    facts = _facts(plan, model, total, proof, crew)
+    sums = dealt(work, total.counts["shards"], parts, plan=plan.digest) if parts else []
+    results = {
+        study.name: _write(study, total, sums, folders[study.name], facts, model, teller(study.name, progress))
+        for study in chosen
+    }
+    shutil.rmtree(work)
+    return results
 
 
 def _home(out: str | Path) -> tuple[str | None, Path]:
@@ -170,19 +199,17 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 Workforce = Callable[[Iterable[Shard]], Iterator[tuple[int, Folded]]]
 
 
-def _workforce(
-    engine: str, model: Model, plan: Plan, address: str | None, workers: int | None, threads: int | None
-) -> Workforce:
-    if engine == "local":
+def _workforce(crew: Crew, model: Model, plan: Plan) -> Workforce:
+    if crew.engine == "local":
         return lambda shards: fold_locally(model, shards, plan)
-    if engine == "ray":
+    if crew.engine == "ray":
         from headwise.engine.ray import fold_on_ray
 
         opening = plan.opening(model)
         return lambda shards: fold_on_ray(
-            shards, plan, opening=opening, address=address, workers=workers, threads=threads
+            shards, plan, opening=opening, address=crew.address, workers=crew.workers, threads=crew.threads
         )
-    raise InputError(f"An engine is local or ray, but {engine!r} was asked for.")
+    raise InputError(f"An engine is local or ray, but {crew.engine!r} was asked for.")
 
 
 def _fold_all(model: Model, plan: Plan, work: Path, workforce: Workforce, progress: bool | None) -> Folded:
@@ -230,10 +257,9 @@ def _told(*counts: Mapping[str, int]) -> str:
     return ", ".join(pairs) or "the corpus is empty"
 
 
-def _facts(
-    plan: Plan, model: Model, total: Folded, proof: Mapping[str, Any] | None, engine: str, threads: int | None
-) -> dict[str, Any]:
+def _facts(plan: Plan, model: Model, total: Folded, proof: Mapping[str, Any] | None, crew: Crew) -> dict[str, Any]:
     """The manifest's part that all studies of a run share."""
+    threads = crew.threads or (1 if crew.engine == "ray" else torch.get_num_threads())
     skipped = {key.removeprefix("skipped: "): n for key, n in total.counts.items() if key.startswith("skipped: ")}
     return {
         **provenance(seed=plan.seed),
@@ -250,7 +276,7 @@ def _facts(
         "documents": total.counts["documents"],
         "tokens": total.counts["tokens"],
         "skipped": skipped,
-        "engine": {"name": engine, "threads": threads or (1 if engine == "ray" else torch.get_num_threads())},
+        "engine": {"name": crew.engine, "threads": threads},
         "shards": {"all": total.counts["shards"], "found done": total.counts["shards resumed"]},
     }
 

@@ -61,7 +61,7 @@ def replaced(heads: Sequence[int], new: Float[Tensor, "row head d_head"]) -> Cal
     def edit(x: Heads) -> Heads:
         rows = torch.arange(len(x), device=x.device) % len(new)
         x = x.clone()
-        x[:, list(heads)] = new[rows][:, list(heads)].to(x)
+        x[:, list(heads)] = new.to(x)[rows][:, list(heads)]
         return x
 
     return edit

@@ -42,7 +42,7 @@ class Buffers(NamedTuple):
 
     @classmethod
     def like(cls, rows: Rows) -> Buffers:
-        return cls(rows.new_empty(BLOCK), rows.new_empty(BLOCK), torch.empty(BLOCK, dtype=torch.float64))
+        return cls(rows.new_empty(BLOCK), rows.new_empty(BLOCK), rows.new_empty(BLOCK, dtype=torch.float64))
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def summed_js(heads: Smoothed, others: Sequence[Smoothed]) -> Float64[Tensor, "h
     buffers = Buffers.like(heads.rows)
     with _one_thread():
         earlier = [_between(heads, other, buffers) for other in others]
-        own = torch.zeros(len(heads), len(heads), dtype=torch.float64)
+        own = heads.alone.new_zeros(len(heads), len(heads))
         for head in range(1, len(heads)):
             own[head, :head] = _s_log_s(heads.rows[head], heads.rows[:head], buffers)
     own = ((heads.alone[:, None] + heads.alone - own) / 2).tril(-1)
@@ -112,7 +112,7 @@ def _s_log_s(p: Float[Tensor, " pair"], q: Rows, buffers: Buffers) -> Float64[Te
     subtle: always into the same memory, as fresh pages cost more than logarithms; and summed in float64, as what is
     left after the subtraction can be a hundredth of it.
     """
-    total = torch.zeros(len(q), dtype=torch.float64)
+    total = torch.zeros(len(q), dtype=torch.float64, device=q.device)
     width = BLOCK // max(1, len(q))
     for a, b in zip(p.split(width), q.split(width, dim=1), strict=True):
         s, log_s, s_log_s = (buffer[: b.numel()].view(b.shape) for buffer in buffers)

@@ -68,13 +68,14 @@ def of_rows(words: Words, rows: Sequence[Sequence[int]]) -> Words:
 
 
 def word_map(layer: Layer, quantity: str, words: Words) -> WordMap | None:
-    """The map between words; None while blocks of rows are still to come."""
-    return whole(layer, words, words.block(layer)[:, None] @ key_sums(layer, quantity, words.receiving), quantity)
+    """The map between words, on the CPU, where words are chosen; None while blocks of rows are still to come."""
+    giving, receiving = (side.to(layer.alpha.device) for side in (words.block(layer), words.receiving))
+    return whole(layer, words, (giving[:, None] @ key_sums(layer, quantity, receiving)).cpu(), quantity)
 
 
 def visible_words(layer: Layer, words: Words) -> Bool[Tensor, "batch query_word key_word"] | None:
     """Where some token of the query word sees some token of the key word; None while blocks are still to come."""
-    seen = (words.block(layer) > 0).float() @ layer.visible.float() @ words.receiving.float()
+    seen = (words.block(layer) > 0).float() @ layer.visible.cpu().float() @ words.receiving.float()
     total = whole(layer, words, seen, "visible")
     return None if total is None else total > 0
 

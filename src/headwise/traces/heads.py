@@ -58,9 +58,9 @@ def with_lamps(table: pl.DataFrame, read: Sequence[Head]) -> pl.DataFrame:
 
 def _columns(trace: Trace, maps: Tensor, quantity: str, stack: str | None) -> dict[str, Tensor]:
     keys = trace.keys(stack)
-    special = torch.tensor(keys.special).expand(len(maps), -1)
-    first = torch.arange(len(keys)).expand(len(maps), -1) == 0
-    counted = torch.ones(len(maps), maps.shape[2], dtype=torch.bool)
+    special = torch.tensor(keys.special, device=maps.device).expand(len(maps), -1)
+    first = torch.arange(len(keys), device=maps.device).expand(len(maps), -1) == 0
+    counted = torch.ones(len(maps), maps.shape[2], dtype=torch.bool, device=maps.device)
     columns = {"entropy": rows.entropy(maps)} if find(quantity).distribution else {}
     columns |= {"special": rows.mass(maps, special), "first": rows.mass(maps, first)}
     if stack != "cross":

@@ -178,7 +178,7 @@ class Trace:
         changed = whole.alpha[0, head].double().clone()
         for query in range(len(changed)):
             row, values, seen = self._row(whole, head, query)
-            changed[query, seen] = torch.from_numpy(np.ascontiguousarray(ways[kind](row, values)))
+            changed[query, seen] = torch.from_numpy(np.ascontiguousarray(ways[kind](row, values))).to(changed)
         given = changed.to(whole.alpha.dtype)
         return Alternative(
             alpha=given,
@@ -194,8 +194,8 @@ class Trace:
         if not 0 <= query < whole.alpha.shape[2]:
             raise InputError(f"Queries go from 0 to {whole.alpha.shape[2] - 1}, but {query} was asked for.")
         row, values, seen = self._row(whole, head, query)
-        ends = torch.zeros(2, whole.alpha.shape[3])
-        ends[:, seen] = torch.tensor(np.stack(simplex.interval(row, values)), dtype=ends.dtype)
+        ends = torch.zeros(2, whole.alpha.shape[3], device=whole.alpha.device)
+        ends[:, seen] = torch.tensor(np.stack(simplex.interval(row, values))).to(ends)
         return ends[0], ends[1]
 
     def of(self, stack: str | None = None) -> list[Layer]:
@@ -301,7 +301,8 @@ class Trace:
         seen = layer.visible[0, query]
         values = nullspace.seen_values(layer)
         group = layer.alpha.shape[1] // values.shape[1]
-        return layer.alpha[0, head, query, seen].double().numpy(), values[0, head // group, seen].double().numpy(), seen
+        weights, own = layer.alpha[0, head, query, seen], values[0, head // group, seen]
+        return weights.double().cpu().numpy(), own.double().cpu().numpy(), seen
 
 
 def membership(text: Encoding, how: str, allowed: tuple[str, ...]) -> Float[Tensor, "word token"]:

@@ -70,7 +70,7 @@ def caption(facts: NullSpace, place: int, head: int) -> list[str]:
 
 def telling_query(trace: Trace, place: int, head: int, stack: str | None) -> int:
     """The query, special tokens aside, whose weights lie most in the null space."""
-    share = np.square(trace.attention("null", stack=stack)[place, head].numpy()).sum(-1)
+    share = np.square(trace.attention("null", stack=stack)[place, head].cpu().numpy()).sum(-1)
     special = np.array(trace.queries(stack).special)
     return int(np.where(special & ~special.all(), -1.0, share).argmax())
 
@@ -82,10 +82,10 @@ def pinned_down(trace: Trace, layer: int, head: int, query: int, stack: str | No
     table = pl.DataFrame(
         {
             "key": numbered(trace.keys(stack).tokens),
-            "raw": trace.attention("raw", stack=stack)[place, head, query].numpy().astype(float),
-            "effective": trace.attention("effective", stack=stack)[place, head, query].numpy().astype(float),
-            "low": low.numpy().astype(float),
-            "high": high.numpy().astype(float),
+            "raw": trace.attention("raw", stack=stack)[place, head, query].cpu().numpy().astype(float),
+            "effective": trace.attention("effective", stack=stack)[place, head, query].cpu().numpy().astype(float),
+            "low": low.cpu().numpy().astype(float),
+            "high": high.cpu().numpy().astype(float),
         }
     )
     token = trace.queries(stack).tokens[query]
@@ -97,4 +97,4 @@ def pinned_down(trace: Trace, layer: int, head: int, query: int, stack: str | No
 
 def _map(trace: Trace, name: str, words: bool, stack: str | None) -> np.ndarray:
     maps = trace.words(name, stack=stack) if words else trace.attention(name, stack=stack)
-    return maps.numpy()
+    return maps.cpu().numpy()

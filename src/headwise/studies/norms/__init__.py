@@ -205,7 +205,8 @@ def _sampled_pairs(layer: Layer, reading: Reading, points: int, fraction: float,
     """(α, ‖f(x)‖) of randomly drawn pairs of each category.
 
     The i-th draw of a document and layer is a hash of (document, layer, i), so batches and shards do not matter; draws
-    that fall on a pair that is not seen, or in another block of rows, are dropped.
+    that fall on a pair that is not seen, or in another block of rows, are dropped. They are drawn on the CPU, the same
+    for every device.
     """
     heads = layer.alpha.shape[1]
     sizes = [(len(q), len(k)) for q, k in zip(reading.queries(layer), reading.keys(layer), strict=True)]
@@ -219,9 +220,9 @@ def _sampled_pairs(layer: Layer, reading: Reading, points: int, fraction: float,
     head, row = rest // queries, rest % queries - layer.first_row
     inside = (row >= 0) & (row < layer.alpha.shape[2])
     row = row.clamp(0, layer.alpha.shape[2] - 1)
-    shown = inside & layer.visible[text, row, key]
-    columns = (layer.alpha[text, head, row, key], sent_norm(layer)[text, head, key])
-    kinds = reading.key_categories(layer)[text, key]
+    shown = inside & layer.visible[text, row, key].cpu()
+    columns = (layer.alpha[text, head, row, key].cpu(), sent_norm(layer)[text, head, key].cpu())
+    kinds = reading.key_categories(layer)[text, key].cpu()
     return {
         f"pairs/{name}@{layer.stack}": Reservoir.of(columns, ids, shown & (kinds == number), size=points, seed=seed)
         for number, name in enumerate(CATEGORIES)

@@ -49,7 +49,7 @@ def observed(layer: Layer, reading: Reading, quantity: str) -> Stats:
     whole, reached = reductions.squared_norms(layer)
     seen = layer.visible.sum(-1)[:, None].clamp(min=2).double().log()
     rows: dict[str, Rows] = {"broad": entropy(maps).double() / seen, "null": 1 - reached / whole}
-    kinds = reading.key_categories(layer)[..., None] == torch.arange(len(CATEGORIES))
+    kinds = reading.key_categories(layer)[..., None] == torch.arange(len(CATEGORIES), device=layer.alpha.device)
     sums = torch.einsum("bhqk,bkc->bhqc", maps.double(), kinds.double())
     rows |= {kind: sums[..., CATEGORIES.index(kind)] for kind in KINDS}
     if layer.stack != "cross":
