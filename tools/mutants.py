@@ -7,6 +7,7 @@ to the package are run on it. A mutant is killed when a test fails; one that sur
     python tools/mutants.py --only plots --count 40 --seed 1
     python tools/mutants.py --again               those that survived, once more (after better tests)
     python tools/mutants.py --say                 the score and the survivors, nothing run
+    python tools/mutants.py --by-hand             eight mistakes in what people read (`by_hand.py`)
 
 Why a script of our own: a suite whose tests load models is too slow for tools that run all tests on every mutant. Here
 the libraries are imported once and every mutant is a fork; a first run notes which test calls which function, so a
@@ -28,6 +29,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from by_hand import SLIPS, Slip
 from mutations import Mutant, mutants_of, mutated, sample
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -100,12 +102,13 @@ class Order:
 def main() -> None:
     asked = _arguments()
     OUT.mkdir(parents=True, exist_ok=True)
+    if asked.by_hand:
+        by_hand()
+        return
     packages = asked.only or list(TESTS)
     chosen = {package: _chosen(package, asked.count, asked.seed) for package in packages}
     if not asked.say:
-        _copy_sources()
-        for name in SLOW:
-            importlib.import_module(name)
+        _prepare()
         for package, mutants in chosen.items():
             run(package, mutants, again=asked.again)
     say(chosen)
@@ -117,6 +120,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=20, help="mutants a package")
     parser.add_argument("--seed", type=int, default=0, help="which ones")
     parser.add_argument("--again", action="store_true", help="run the survivors once more")
+    parser.add_argument("--by-hand", action="store_true", help="the mistakes of by_hand.py instead")
     parser.add_argument("--say", action="store_true", help="run nothing; say what is known")
     return parser.parse_args()
 
@@ -127,13 +131,38 @@ def _chosen(package: str, count: int, seed: int) -> list[Mutant]:
     return sample(every, count, seed)
 
 
-def _copy_sources() -> None:
+def by_hand() -> None:
+    """Every one of them is to be killed."""
+    _prepare()
+    counts = Counter(_slipped(slip) for slip in SLIPS)
+    print(_score("by hand", counts))
+
+
+def _slipped(slip: Slip) -> str:
+    path = COPY / slip.path
+    source = path.read_text(encoding="utf-8")
+    if source.count(slip.before) != 1:
+        raise SystemExit(f"{slip.path} must have {slip.before!r} once; mend tools/by_hand.py.")
+    path.write_text(source.replace(slip.before, slip.after), encoding="utf-8")
+    try:
+        code = _pytest([ROOT / slip.tests], None, cpu=int(4 * BUDGET))
+    finally:
+        path.write_text(source, encoding="utf-8")
+    outcome = "survived" if code == 0 else "killed" if code == 1 else f"not run ({code})"
+    print(f"{outcome:9} {slip.what}: {slip.path}, by {slip.tests}", flush=True)
+    return outcome
+
+
+def _prepare() -> None:
+    """A copy of the sources to make mistakes in, and the libraries that all tests import."""
     shutil.rmtree(COPY, ignore_errors=True)
     shutil.copytree(ROOT / "src", COPY, ignore=shutil.ignore_patterns("__pycache__"))
     sys.path.insert(0, str(COPY))
     os.environ["PYTHONPATH"] = str(COPY)  # for what the tests start
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True
+    for name in SLOW:
+        importlib.import_module(name)
 
 
 # Running
@@ -199,7 +228,7 @@ def _try(mutant: Mutant, calls: dict[str, dict[str, Any]]) -> str:
     return "survived" if code == 0 else "killed"
 
 
-def _pytest(files: list[Path], plugin: object, *, cpu: int, then: Any = None) -> int:
+def _pytest(files: list[Path], plugin: object | None, *, cpu: int, then: Any = None) -> int:
     """Tests in a fork of this process, which has the libraries already: pytest's exit code; −1 if it ran on and on."""
     import pytest
 
@@ -212,7 +241,9 @@ def _pytest(files: list[Path], plugin: object, *, cpu: int, then: Any = None) ->
     os.dup2(log, 1), os.dup2(log, 2)
     os.chdir(ROOT)
     stop = ["-x"] if then is None else []
-    code = pytest.main([*map(str, files), *stop, "-p", "no:xdist", "--tb=short", "-W", REWRITTEN], plugins=[plugin])
+    code = pytest.main(
+        [*map(str, files), *stop, "-p", "no:xdist", "--tb=short", "-W", REWRITTEN], plugins=[plugin] if plugin else []
+    )
     sys.settrace(None)
     if then:
         then()
