@@ -85,7 +85,6 @@ def test_a_cloud_has_its_columns_on_its_axes_and_drops_what_a_logarithm_cannot_s
         "titles": ("the a", "the b"),
         "kinds": ["l", "k"],
         "title": "Here",
-        "tooltip": ["kind:N"],
     }
     spec = cloud(table, "a", "b", logarithmic=(True, False), tooltip=["kind:N"], **options).to_dict()
     assert on(spec) == {
