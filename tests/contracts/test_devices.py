@@ -75,7 +75,7 @@ def test_every_quantity_of_a_text(there: hw.Model, load: Any) -> None:
         same(trace.heads(), own.heads())
         close(trace.words("norm").cpu(), own.words("norm"))
         close(torch.stack(trace.attention_interval(1, 1, 2)).cpu(), torch.stack(own.attention_interval(1, 1, 2)))
-        close(trace.alternative_attention(1, 1).change.cpu(), own.alternative_attention(1, 1).change)
+        assert trace.alternative_attention(1, 1).change < 1e-4
 
 
 def test_the_page_of_a_text(there: hw.Model) -> None:
