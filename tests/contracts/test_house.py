@@ -18,6 +18,7 @@ BY_STRING = {  # who may import a module of headwise by a string, and why
     "models/model.py": "model.explain, which stands above; to be registered as the ways to show a trace are",
     "explanations/explanation.py": "its page and figure, which stand above; to be registered likewise",
     "registry.py": "a registry imports the package that fills it",
+    "traces/trace.py": "trace.why, which stands above; to be registered likewise",
 }
 LISTS = {  # where two or more quantities stand side by side by name, and why
     "changes.py": "ways to change a head's weights, of which two are called as the quantities are",
