@@ -91,18 +91,17 @@ def what_tells() -> str:
 
 def taken_away() -> str:
     """What is lost with about half of the heads gone, by order."""
-    orders, rows = [], []
+    rows = []
     for model, table, _ in stored("ablation"):
         curve = table.filter(part="curve")
         if curve.is_empty():
             continue
         heads = table.filter(part="head").select("stack", "layer", "head").n_unique()
-        curve = curve.sort(pl.col("name").replace_strict({name: at for at, name in enumerate(ORDERS)}))
         half = min(curve["removed"].unique().to_list(), key=lambda count: abs(count - heads / 2))
         found = {row["name"]: row for row in curve.filter(removed=half).to_dicts()}
-        orders = orders or list(found)
-        rows.append([model, f"{half} of {heads}", *(interval(found[order]) for order in orders)])
-    return lines(f"| model | removed | {' | '.join(orders)} |", rows)
+        cells = [interval(found[order]) if order in found else "–" for order in ORDERS]
+        rows.append([model, f"{half} of {heads}", *cells])
+    return lines(f"| model | removed | {' | '.join(ORDERS)} |", rows)
 
 
 def who_does_it() -> str:

@@ -62,6 +62,9 @@ def test_effects_are_those_of_plain_passes(load, corpus: Path, tmp_path: Path) -
         assert_close(torch.tensor(row("mean")), by_hand(model, at_mean), 1e-5)
     assert table["texts"][0] == 4
     assert set(table["part"]) == {"head", "attention", "feed-forward", "correlation", "curve"}
+    orders = set(table.filter(part="curve")["name"])
+    assert "norm, least first" in orders
+    assert ("null share, most first" in orders) == (table["null"].n_unique() > 2), "all 0: no order"
     everything = table.filter(part="curve", removed=12)["value"].to_list()
     assert np.allclose(everything, everything[0], atol=1e-6), "all orders end with no head left"
     assert set(result.figures) == {"heads", "estimate", "statistics", "removal"}

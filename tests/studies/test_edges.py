@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,15 @@ def test_a_run_has_every_quantity(load, tmp_path: Path) -> None:
     assert table["value"].is_not_nan().all()
     assert table["low"].is_not_null().all()
     assert set(result.figures) == {"edges"}
+
+
+def test_few_edges_are_not_ranked_within_layers_and_have_no_panel_for_it(load, tmp_path: Path) -> None:
+    file = tmp_path / "x.txt"
+    file.write_text(TEXT)
+    settings = {"edges": {"edges": 4, "texts": 1}}
+    result = hw.run("edges", load("tiny:bert"), corpus=file, out=tmp_path / "out", settings=settings)
+    assert result.table.filter(over="layers")["value"].is_nan().all()
+    assert len(json.loads((tmp_path / "out" / "figures" / "edges.json").read_text())["hconcat"]) == 2
 
 
 def test_parallel_blocks_have_no_globenc(load, tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ class EdgesStudy(Study):
             "head-all": "edges of heads, all together", "head-layers": "… within layers",
             "layer-all": "edges of layers, all together", "layer-layers": "… within layers",
         }  # fmt: skip
+        panels = {what: said for what, said in panels.items() if what in set(rows["what"])}  # few edges: none by layer
         texts, edges = int(table["texts"].max()), int(table["edges"].sum() or 0)  # type: ignore[arg-type]
         chart = themed(
             intervals.dots(rows, panels, order=list(OF_LAYERS), control="raw"),

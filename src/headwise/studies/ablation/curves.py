@@ -81,21 +81,26 @@ def _means(state: State) -> dict[Place, Float64[Tensor, "head d_head"]]:
 
 
 def _orders(state: State, asked: set[int], heads: int, draws: int, seed: int) -> dict[str, list[Int[Tensor, " head"]]]:
-    """Which head goes first; by effect and estimate: of other texts than those that are asked, where there are any."""
+    """Which head goes first; by effect and estimate: of other texts than those that are asked, where there are any.
+
+    A statistic that is the same for all heads (a null share of 0) gives no order.
+    """
     pieces = state.pieces("effect")
     others = [at for at, number in enumerate(pieces.numbers) if number not in asked] or list(range(len(pieces.numbers)))
     effect = stacked(state, "effect")[others, 0, 0].mean(0)
     estimate = stacked(state, "estimate")[others].mean(0)
     generator = torch.Generator().manual_seed(seed)
-    return {
-        "effect, least first": [effect.argsort()],
-        "estimate, least first": [estimate.argsort()],
-        "effect, most first": [effect.argsort(descending=True)],
-        "norm, least first": [stacked(state, "norm").mean(0).argsort()],
-        "entropy, most first": [stacked(state, "entropy").mean(0).argsort(descending=True)],
-        "null share, most first": [stacked(state, "null").mean(0).argsort(descending=True)],
-        "random": [torch.randperm(heads, generator=generator) for _ in range(draws)],
+    norm, entropy, null = (stacked(state, name).mean(0) for name in ("norm", "entropy", "null"))
+    keys = {
+        "effect, least first": effect,
+        "estimate, least first": estimate,
+        "effect, most first": -effect,
+        "norm, least first": norm,
+        "entropy, most first": -entropy,
+        "null share, most first": -null,
     }
+    orders = {name: [key.argsort()] for name, key in keys.items() if bool((key != key[0]).any())}
+    return {**orders, "random": [torch.randperm(heads, generator=generator) for _ in range(draws)]}
 
 
 def _without(heads: list[tuple[Place, int]], means: Mapping[Place, Float64[Tensor, "head d_head"]]) -> Variant:
