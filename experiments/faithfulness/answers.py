@@ -23,6 +23,7 @@ import polars as pl
 import torch
 
 import headwise as hw
+from headwise.errors import InputError, ModelError
 from headwise.explanations.asking import Wish, ask
 from headwise.explanations.explain import load_predictor
 from headwise.explanations.methods import METHODS
@@ -64,7 +65,10 @@ def tried(question: Question, seed: int) -> dict[str, float]:
     generator = torch.Generator().manual_seed(seed)
     orders = {}
     for name, options in JUDGED.items():
-        scores = gathered(METHODS[name](question, **options).tokens, units)[0]
+        try:
+            scores = gathered(METHODS[name](question, **options).tokens, units)[0]
+        except (InputError, ModelError):
+            continue  # rollout of two stacks
         orders[name] = places[scores[places].argsort(descending=True, stable=True)]
     orders |= {f"random {n}": places[torch.randperm(len(given), generator=generator)] for n in range(ORDERS)}
     steps = steps_of(len(given))
@@ -91,7 +95,7 @@ def run(which: str, data: Path, out: Path, texts: int) -> None:
         for number, (text, pair) in enumerate(islice(source(data), texts)):
             if number not in done:
                 found = tried(ask(model, text, pair, wish=Wish()), number)
-                for method in JUDGED:
+                for method in (name for name in JUDGED if name in found):
                     writer.writerow([number, method, f"{found[method]:.6f}", f"{found['random']:.6f}"])
                 file.flush()
 

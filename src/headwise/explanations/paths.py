@@ -9,7 +9,8 @@ exactly. The same backward pass gives what passes through each head: with o_h th
 part is o_h · ∂target/∂o_h. With every attention and feed-forward output made a leaf of its own (a second pass), the
 parts are the direct ones, which add up too:  target = Σ heads + Σ feed-forward + Σ embeddings + bias + rest.
 
-That the parts add up is checked for every explanation: to 1e-5 of the largest logit in float32.
+That the parts add up is checked for every explanation: to 1e-5 of the largest logit, or of the sum of their sizes, in
+float32.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Parts:
     """What each target is made of; `tokens` are those of the text and then of a decoder's prefix.
 
     `value` is what the parts must add up to: tokens + bias + rest, where the rest is −H(p) of a log-probability and 0
-    otherwise. `error` is how far they are from it, relative to the largest logit that is read.
+    otherwise. `error` is how far they are from it, relative to the largest logit that is read or to Σ |parts|.
     """
 
     tokens: Float64[Tensor, "target token"]
@@ -75,7 +76,9 @@ def paths(question: Question, how: Freezing | None = None) -> Parts:
     columns = [torch.stack(column) for column in zip(*found, strict=True)]
     tokens, bias, rest = (torch.cat([x.sum(0, keepdim=True), x]) if whole else x for x in columns[:3])
     value = question.answers[:, 0]
-    error = (tokens.sum(-1) + bias + rest - value).abs() / torch.maximum(columns[3].max(), value.abs())
+    # subtle: a sum is rounded by its terms; in deep models parts cancel that are far larger than any logit
+    size = torch.stack([columns[3].max().expand_as(value), value.abs(), tokens.abs().sum(-1) + bias.abs()]).amax(0)
+    error = (tokens.sum(-1) + bias + rest - value).abs() / size
     check(question, error, how)
     return Parts(tokens, bias, rest, value, error)
 
