@@ -35,9 +35,10 @@ portable: $(READY)
 	yes > /dev/null & load=$$!; trap "kill $$load" EXIT; OMP_NUM_THREADS=1 $(PYTEST)
 	OMP_NUM_THREADS=2 $(PYTEST) -p randomly
 
-# What docs/reliability.md promises: killed runs, damaged files, hostile texts, more asked for than there is.
+# What docs/reliability.md promises, tried at random for ten minutes: kills, damage, a full disk, Ray, texts, clients.
+MINUTES ?= 10
 chaos: $(READY)
-	$(PYTEST) tests/engine tests/results tests/server tests/text tests/browser/test_bad_input.py tests/models/test_load.py
+	$(BIN)/python benchmarks/chaos.py --minutes $(MINUTES)
 
 # Small mistakes made on purpose: which would the tests miss? make mutants MUTANTS="--only plots --count 40 --seed 1"
 mutants: $(READY)

@@ -37,7 +37,7 @@ def train(model: torch.nn.Module, tokenizer, seen: HeadWatch | None = None) -> l
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     return losses
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from headwise.changes import Change
-from headwise.errors import InputError, ProofError
+from headwise.errors import InputError, ModelError, ProofError
 from headwise.models import editing
 from headwise.models.capture import ROWS, Recorder, Site, Visitor, evaluating, quiet, recording
 from headwise.models.inputs import Asked, Messages, read
@@ -135,11 +135,24 @@ class Model:
         return Batch(tuple(texts), tuple(targets), inputs)
 
     def _token_inputs(self, texts: Sequence[Encoding], targets: Sequence[Encoding]) -> dict[str, Tensor]:
+        self._check_ids(texts)
         inputs = {"input_ids": self._padded([t.ids for t in texts], self._pad_id((*texts, *targets)))}
         inputs["attention_mask"] = self._padded([[1] * len(t) for t in texts], 0)
         if "token_type_ids" in self.tokenizer.model_input_names:
             inputs["token_type_ids"] = self._padded([t.segment for t in texts], 0)
         return inputs
+
+    def _check_ids(self, texts: Sequence[Encoding]) -> None:
+        """Refuse a tokenizer that knows tokens which the model has no vector for."""
+        rows = getattr(self.hf.get_input_embeddings(), "num_embeddings", None)
+        worst, token = max(
+            (pair for text in texts for pair in zip(text.ids, text.tokens, strict=True)), default=(0, "")
+        )
+        if rows is not None and worst >= rows:
+            raise ModelError(
+                f"The ids of a tokenizer must be below {rows}, the vectors that {self.name} has, but {token!r} is {worst}; "
+                "load the model with the tokenizer that it was trained with."
+            )
 
     def _pad_id(self, texts: Sequence[Encoding]) -> int:
         """The model's own padding id, which its head looks for; else one that stands in none of the texts."""
