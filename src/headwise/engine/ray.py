@@ -1,7 +1,8 @@
 """Many processes, on one machine or a Ray cluster: a pool of actors, each with the model loaded once.
 
-The driver reads the corpus and writes the shards; an actor gets a shard's documents and returns its state. A worker
-that dies is started again by Ray and its shard computed again, to the same bits.
+The driver reads the corpus and writes the shards; an actor gets a shard's documents and returns its state. Of a worker
+that dies, alone or with its machine, the shards are given to others, to the same bits; another one is hired where there
+is room. A shard of which several workers died, and a cluster that is gone, end the run in one line; it can be resumed.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from headwise.engine.fold import Folded, fold, known
@@ -18,6 +21,9 @@ from headwise.errors import InputError, ModelError
 from headwise.text.corpus import CorpusSpec, Document, Shard
 
 ANSWER_SECONDS = 5  # before it is said that nobody listens, or that no core is free
+TRIES = 4  # workers that may die of one shard
+GONE = "The Ray cluster must stay up while a run goes on, but it is gone"
+RESUME = "the same command again goes on where this one stopped."
 AHEAD = 2  # shards given to a worker at once, so that none waits for the driver
 
 
@@ -39,13 +45,29 @@ def fold_on_ray(
         each = threads or 1
         count = _crew(ray, workers, each)
         given = (_portable(plan), each, [_fields(document) for document in opening])
-        pool = [_actor(ray, each, str(plan.model["source"]["device"])).remote(*given) for _ in range(count)]
-        yield from _spread(ray, pool, shards, plan)
+        hire = lambda: _actor(ray, each, str(plan.model["source"]["device"])).remote(*given)  # noqa: E731
+        pool += [hire() for _ in range(count)]
+        yield from _spread(ray, pool, shards, plan, lambda: hire() if _room(ray, each) else None)
+    except ray.exceptions.RayTaskError:
+        raise
+    except ray.exceptions.RayError as error:
+        raise InputError(f"{GONE} ({_first_line(error)}); {RESUME}") from None
     finally:
-        for worker in pool:  # at once: a worker in the middle of a shard would be waited for
+        _leave(ray, pool, started)
+
+
+def _leave(ray: Any, pool: Sequence[Any], started: bool) -> None:
+    """End the workers at once (one in the middle of a shard would be waited for), and Ray where it was started here."""
+    for worker in pool:
+        with suppress(Exception):  # whatever a cluster that is gone makes of it
             ray.kill(worker, no_restart=True)
-        if started:
+    if started:
+        with suppress(Exception):
             ray.shutdown()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def crew(machines: Sequence[int], free: int, workers: int | None, threads: int) -> int:
@@ -84,6 +106,7 @@ def _cores(ray: Any) -> tuple[list[int], int]:
 
 
 def _ray() -> Any:
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # else pages of its own log where a part of it dies
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else a warning a worker on machines without GPU
     try:
         import ray
@@ -136,25 +159,58 @@ def needs_of(threads: int, device: str) -> dict[str, int]:
 
 
 def _actor(ray: Any, threads: int, device: str) -> Any:
-    return ray.remote(**needs_of(threads, device), max_restarts=-1, max_task_retries=-1)(Worker)
+    return ray.remote(**needs_of(threads, device), max_restarts=0, max_task_retries=0)(Worker)
 
 
-def _spread(ray: Any, pool: list[Any], shards: Iterable[Shard], plan: Plan) -> Iterator[tuple[int, Folded]]:
-    """Keep every worker busy with a bounded number of shards under way."""
-    waiting, under_way = iter(shards), {}
-    free = [worker for worker in pool for _ in range(AHEAD)]
+def _room(ray: Any, threads: int) -> bool:
+    """Whether one more worker fits; the cores of one that died are waited for, a while."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while _cores(ray)[1] < threads:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def _spread(
+    ray: Any, pool: list[Any], shards: Iterable[Shard], plan: Plan, hire: Callable[[], Any | None]
+) -> Iterator[tuple[int, Folded]]:
+    """Keep every worker busy with a bounded number of shards under way; `pool` is kept to those that live."""
+    waiting, again, under_way = iter(shards), [], {}
+    free, deaths = [worker for worker in pool for _ in range(AHEAD)], Counter()
     while True:
-        while free and (shard := next(waiting, None)) is not None:
+        while free and (shard := again.pop(0) if again else next(waiting, None)) is not None:
             worker = free.pop(0)
             documents = [_fields(document) for document in shard.documents]
-            under_way[worker.fold.remote(shard.number, documents)] = (shard.number, worker)
+            under_way[worker.fold.remote(shard.number, documents)] = (shard, worker)
         if not under_way:
             return
         (done,), _ = ray.wait(list(under_way), num_returns=1)
-        number, worker = under_way.pop(done)
+        shard, worker = under_way.pop(done)
+        try:
+            tensors, counts = ray.get(done)
+        except ray.exceptions.RayActorError as error:
+            deaths[shard.number] += 1
+            if deaths[shard.number] >= TRIES:
+                raise InputError(
+                    f"{TRIES} workers died of shard {shard.number} ({_first_line(error)}); {RESUME}"
+                ) from None
+            again += [shard, *(one for ref, (one, who) in under_way.items() if who is worker)]
+            under_way = {ref: of for ref, of in under_way.items() if of[1] is not worker}
+            free = [who for who in free if who is not worker] + _replaced(pool, worker, hire) * AHEAD
+            continue
         free.append(worker)
-        tensors, counts = ray.get(done)
-        yield number, Folded.from_tensors(tensors, counts, plan.digest)
+        yield shard.number, Folded.from_tensors(tensors, counts, plan.digest)
+
+
+def _replaced(pool: list[Any], dead: Any, hire: Callable[[], Any | None]) -> list[Any]:
+    """The worker that was hired in a dead one's place, where there is room; an error where none is left at all."""
+    pool.remove(dead)
+    new = [worker for worker in [hire()] if worker is not None]
+    pool += new
+    if not pool:
+        raise InputError(f"At least one worker must live, but all have died and there is no room for another; {RESUME}")
+    return new
 
 
 def _portable(plan: Plan) -> dict[str, Any]:

@@ -150,8 +150,8 @@ class Model:
         )
         if rows is not None and worst >= rows:
             raise ModelError(
-                f"The ids of a tokenizer must be below {rows}, the vectors that {self.name} has, but {token!r} is {worst}; "
-                "load the model with the tokenizer that it was trained with."
+                f"The ids of a tokenizer must be below {rows}, the vectors that {self.name} has, but {token!r} is "
+                f"{worst}; load the model with the tokenizer that it was trained with."
             )
 
     def _pad_id(self, texts: Sequence[Encoding]) -> int:

@@ -1,0 +1,88 @@
+"""Workers that die: their shards go to others, once each; what cannot end ends in one line. On a Ray of paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray")
+import ray.exceptions
+
+from headwise.engine import ray as module
+from headwise.errors import InputError
+from headwise.text.corpus import Document, Shard
+
+SHARDS = [Shard(number, (Document(number, f"text {number}"),)) for number in range(9)]
+
+
+@dataclass
+class PaperRay:
+    """Workers by name; `dies(worker, shard)` says whether a worker dies of it, and then all that it has under way."""
+
+    dies: Callable[[str, int], bool]
+    dead: set[str] = field(default_factory=set)
+    exceptions: Any = ray.exceptions
+
+    def worker(self, name: str) -> Any:
+        call = SimpleNamespace(remote=lambda number, _documents: (name, number))
+        return SimpleNamespace(name=name, fold=call)
+
+    def wait(self, refs: list[Any], num_returns: int) -> tuple[list[Any], list[Any]]:
+        return refs[:num_returns], refs[num_returns:]
+
+    def get(self, ref: tuple[str, int]) -> tuple[dict, dict]:
+        name, number = ref
+        if name in self.dead or self.dies(name, number):
+            self.dead.add(name)
+            raise ray.exceptions.RayActorError(error_msg="The worker died.\nIts log.")
+        return {}, {"documents": number}
+
+
+def spread(paper: PaperRay, names: str, hired: str = "") -> tuple[list[int], list[str]]:
+    """The numbers of the shards in the order in which they were done, and who was alive at the end."""
+    pool, new = [paper.worker(name) for name in names], iter(hired)
+    hire = lambda: paper.worker(name) if (name := next(new, None)) else None  # noqa: E731
+    plan = SimpleNamespace(digest="d")
+    done = [number for number, _ in module._spread(paper, pool, SHARDS, plan, hire)]  # type: ignore[arg-type]
+    return done, [worker.name for worker in pool]
+
+
+def test_nobody_dies() -> None:
+    assert spread(PaperRay(lambda *_: False), "ab") == (list(range(9)), ["a", "b"])
+
+
+@pytest.mark.parametrize("hired", ["", "c"])
+def test_a_machine_dies_and_every_shard_is_done_once(hired: str) -> None:
+    done, alive = spread(PaperRay(lambda name, number: name == "b" and number == 3), "ab", hired)
+    assert sorted(done) == list(range(9))
+    assert alive == ["a", *hired]
+
+
+def test_the_last_worker_dies_and_there_is_no_room() -> None:
+    with pytest.raises(InputError, match=r"all have died and there is no room for another; the same command again"):
+        spread(PaperRay(lambda _, number: number == 2), "a")
+
+
+def test_a_shard_of_which_everyone_dies_is_not_tried_for_ever() -> None:
+    with pytest.raises(InputError, match=r"^4 workers died of shard 2 \(The worker died\.\); the same command again"):
+        spread(PaperRay(lambda _, number: number == 2), "ab", hired="cdefghijkl")
+
+
+def test_a_cluster_that_is_gone_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object, **__: object) -> None:
+        raise ray.exceptions.RaySystemError("The raylet is gone.\nPages of log.")
+
+    shut: list[bool] = []
+    paper = SimpleNamespace(exceptions=ray.exceptions, kill=gone, shutdown=lambda: shut.append(True), nodes=gone)
+    monkeypatch.setattr(module, "_ray", lambda: paper)
+    monkeypatch.setattr(module, "_connect", lambda *_: True)
+    plan = SimpleNamespace(model={"source": {}})
+    with pytest.raises(InputError) as told:
+        list(module.fold_on_ray(SHARDS, plan, address=None, workers=1, threads=1))  # type: ignore[arg-type]
+    assert str(told.value).startswith(module.GONE)
+    assert "\n" not in str(told.value)
+    assert shut == [True]
