@@ -12,7 +12,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from headwise.engine.fold import Folded, fold, known
@@ -123,13 +123,27 @@ def _connect(ray: Any, address: str | None) -> bool:
         _answers(address)
     try:
         local = {"include_dashboard": False} if address is None else {}
-        ray.init(address=address, log_to_driver=False, logging_level="error", **local)
+        with _hushed():
+            ray.init(address=address, log_to_driver=False, logging_level="error", **local)
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(
             f"A Ray cluster must answer at {address}, but it does not ({reason}); start it first."
         ) from None
     return True
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """What Ray's C++ part says of itself as it starts, past Python, on standard error; what is wrong it raises."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _answers(address: str) -> None:
