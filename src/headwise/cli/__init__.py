@@ -57,6 +57,9 @@ app.command("list", help=list_.HELP)(in_range(list_.list_))
 CommandError: type[Exception] = typer.BadParameter.__mro__[2]  # pyright: ignore[reportAssignmentType] - what every mistake in the options is, wherever typer keeps it
 
 
+STOPPED = 130  # as a shell says it of Ctrl-C
+
+
 def told(error: Any) -> NoReturn:
     """A mistake in the options is one line; without any, the help."""
     if type(error).__name__ == "NoArgsIsHelpError":
@@ -72,6 +75,8 @@ def main() -> None:
     with _careful():
         try:
             code = app(standalone_mode=False)
+            if code == STOPPED:  # subtle: typer turns Ctrl-C into this code, without a word
+                print("headwise: stopped.", file=sys.stderr)
             sys.exit(code if isinstance(code, int) else 0)
         except CommandError as error:
             told(error)
@@ -83,7 +88,7 @@ def main() -> None:
             sys.exit(0)
         except KeyboardInterrupt:
             print("headwise: stopped.", file=sys.stderr)
-            sys.exit(130)
+            sys.exit(STOPPED)
 
 
 @contextmanager
