@@ -85,12 +85,14 @@ def until(seconds: float, *, least: int = 1) -> Iterator[int]:
 class Run:
     """The same small run again and again: a tiny model that is loaded once, forked for each try."""
 
-    def __init__(self, top: Path, rng: random.Random, documents: int = 160):
+    def __init__(self, top: Path, rng: random.Random, documents: int = 96):
         self.top, self.model = top, hw.load("tiny:bert")
         self.corpus = top / "corpus.txt"
         lines = (" ".join(rng.choices(WORDS, k=rng.randint(3, 14))) for _ in range(documents))
         self.corpus.write_text("".join(f"{line}\n" for line in lines))
+        began = time.monotonic()
         self.whole = self.bits(self.run(top / "whole"))
+        self.seconds = time.monotonic() - began  # of an undisturbed run, on this machine as busy as it is
 
     def run(self, out: Path) -> Path:
         hw.run("surface,nullspace", self.model, corpus=self.corpus, out=out, shard_documents=4, threads=1)
@@ -139,7 +141,7 @@ def kills(seconds: float, rng: random.Random, run: Run) -> Told:
         out = run.top / f"kill-{number}"
         while True:
             process, _ = run.forked(out)
-            process.join(rng.uniform(0.05, 1.5))  # type: ignore[attr-defined]
+            process.join(rng.uniform(0.1, 0.8) * run.seconds)  # type: ignore[attr-defined]
             if process.exitcode is not None:  # type: ignore[attr-defined]
                 must(process.exitcode == 0, f"kill-{number} ended with {process.exitcode}")  # type: ignore[attr-defined]
                 break
