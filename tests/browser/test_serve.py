@@ -26,6 +26,7 @@ from references.patience import patience
 from viewer.samples import full_page
 
 pytestmark = pytest.mark.browser
+TOKEN = "a-secret-of-this-server"
 CHART = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "mark": "point",
          "data": {"values": [{"a": 1, "b": 2}, {"a": 2, "b": 1}]},
          "encoding": {axis: {"field": name, "type": "quantitative"} for axis, name in ("xa", "yb")}}  # fmt: skip
@@ -43,7 +44,7 @@ def address(load: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) 
     models = {name: load(name) for name in ("tiny:bert", "tiny:gpt2")}
     with listening(0) as listener:
         port = listener.getsockname()[1]
-        app = application(models, port=port, results=folder, max_tokens=64, max_jobs=4)
+        app = application(models, port=port, results=folder, max_tokens=64, max_jobs=4, token=TOKEN)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", lifespan="on"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -63,6 +64,9 @@ def visit(chromium: Any, address: str) -> Iterator[Callable[..., Opened]]:
         here = Opened(context.new_page())
         opened.append(here)
         watch(here, address)
+        here.page.goto(f"{address}/?token={TOKEN}")
+        here.page.wait_for_selector(".serve")
+        assert here.page.url == f"{address}/", "the token is gone from the address"
         here.page.goto(address + path)
         here.page.wait_for_selector(".serve")
         return here
