@@ -8,7 +8,9 @@ import polars as pl
 import pytest
 
 from headwise.cli.inspect import _cell, _plain
+from headwise.papers.claim import shown as told
 from headwise.results.shown import number, shown
+from headwise.studies.tables import percent
 
 TABLE = pl.DataFrame({"name": ["a", "b", "c", "d"], "n": [1, 2, 3, 4], "x": [0.5, nan, inf, -inf]})
 
@@ -30,3 +32,14 @@ def test_a_number_in_words(value: float, form: str, text: str) -> None:
 
 def test_cells_of_the_terminal() -> None:
     assert [_cell(value) for value in (True, 0.125, nan, None, 3)] == ["yes", "0.12", "undefined", "–", "3"]
+
+
+def test_shares_in_sentences() -> None:
+    assert percent(0.381) == "38\u00a0%"
+    for each in (
+        percent,
+        lambda value: told(value, "share"),
+        lambda value: told(value, "points"),
+        lambda value: told(value, "number"),
+    ):
+        assert [each(value) for value in (nan, inf)] == ["undefined", "undefined"]

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import polars as pl
 
 from headwise.papers.verdict import UNTRAINED, Bar, Numbers, Verdict, decide, jackknife
+from headwise.results.shown import UNDEFINED
 
 Table = pl.DataFrame
 Form = Literal["share", "number", "points"]
@@ -248,7 +249,7 @@ def shown(value: float, form: Form) -> str:
     >>> shown(0.381, "share"), shown(0.9, "number"), shown(0.052, "points")
     ('38\\xa0%', '0.90', '5.2 points')
     """
-    if form == "share":
+    if form == "share" or not math.isfinite(value):
         return percent(value)
     if form == "points":
         return f"{100 * value:.1f} points"
@@ -261,6 +262,8 @@ def percent(share: float) -> str:
     >>> percent(0.381), percent(0.004)
     ('38\\xa0%', '0.4\\xa0%')
     """
+    if not math.isfinite(share):
+        return UNDEFINED
     return f"{100 * share:.0f}\u00a0%" if abs(share) >= 0.0995 else f"{100 * share:.1f}\u00a0%"
 
 

@@ -11,6 +11,7 @@ import polars as pl
 from headwise.papers.claim import Item
 from headwise.plots.theme import save_chart
 from headwise.results.files import write_files
+from headwise.results.shown import number
 
 MOST_ROWS = 400  # of a table in Markdown; the whole is in the folder of its result
 
@@ -46,4 +47,4 @@ def markdown(table: pl.DataFrame) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.3g}" if isinstance(value, float) else str(value).replace("|", "\\|")
+    return number(value, ".3g") if isinstance(value, float) else str(value).replace("|", "\\|")

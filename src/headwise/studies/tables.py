@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import polars as pl
+
+from headwise.results.shown import UNDEFINED
 
 Table = pl.DataFrame
 
@@ -20,6 +23,8 @@ def percent(share: float) -> str:
     >>> percent(0.381), percent(0.004)
     ('38\\xa0%', '0.4\\xa0%')
     """
+    if not math.isfinite(share):
+        return UNDEFINED
     return f"{100 * share:.0f}\u00a0%" if abs(share) >= 0.0995 else f"{100 * share:.1f}\u00a0%"
 
 
