@@ -95,7 +95,7 @@ class Run:
         self.seconds = time.monotonic() - began  # of an undisturbed run, on this machine as busy as it is
 
     def run(self, out: Path) -> Path:
-        hw.run("surface,nullspace", self.model, corpus=self.corpus, out=out, shard_documents=4, threads=1)
+        hw.run("surface", self.model, corpus=self.corpus, out=out, shard_documents=4, threads=1)
         return out
 
     @staticmethod
@@ -135,13 +135,14 @@ class Run:
 
 
 def kills(seconds: float, rng: random.Random, run: Run) -> Told:
-    """SIGKILL after a random time, the same run again, until it is done."""
+    """SIGKILL after a random time, the same run again; after some kills it is left to end, as drawing begins anew."""
     killed = runs = 0
     for number in until(seconds):
-        out = run.top / f"kill-{number}"
+        out, most = run.top / f"kill-{number}", killed + rng.randint(3, 9)
         while True:
             process, _ = run.forked(out)
-            process.join(rng.uniform(0.1, 0.8) * run.seconds)  # type: ignore[attr-defined]
+            patience = rng.uniform(0.1, 0.8) * run.seconds if killed < most else None
+            process.join(patience)  # type: ignore[attr-defined]
             if process.exitcode is not None:  # type: ignore[attr-defined]
                 must(process.exitcode == 0, f"kill-{number} ended with {process.exitcode}")  # type: ignore[attr-defined]
                 break
@@ -237,7 +238,7 @@ def ray(seconds: float, rng: random.Random, run: Run) -> Told:
     for number in until(seconds):
         out = run.top / f"ray-{number}"
         script = (
-            "import headwise as hw, sys; hw.run('surface,nullspace', 'tiny:bert', corpus=sys.argv[1], out=sys.argv[2],"
+            "import headwise as hw, sys; hw.run('surface', 'tiny:bert', corpus=sys.argv[1], out=sys.argv[2],"
             " shard_documents=4, threads=1, engine='ray', workers=1)"
         )
         process = subprocess.Popen([sys.executable, "-c", script, str(run.corpus), str(out)], stderr=subprocess.PIPE)
