@@ -100,10 +100,7 @@ class Run:
 
     @staticmethod
     def bits(out: Path) -> dict[str, bytes]:
-        names = ("table.parquet", "state.safetensors")
-        return {
-            f"{each.parent.name}/{each.name}": each.read_bytes() for name in names for each in out.glob(f"*/{name}")
-        }
+        return {name: (out / name).read_bytes() for name in ("table.parquet", "state.safetensors")}
 
     def forked(self, out: Path) -> tuple[object, Path]:
         """A process that runs into `out`, and the file with what it said where it failed."""
