@@ -209,6 +209,8 @@ def _spread(
                 raise InputError(
                     f"{TRIES} workers died of shard {shard.number} ({_first_line(error)}); {RESUME}"
                 ) from None
+            with suppress(Exception):  # one that only cannot be reached must not go on holding its cores
+                ray.kill(worker, no_restart=True)
             again += [shard, *(one for ref, (one, who) in under_way.items() if who is worker)]
             under_way = {ref: of for ref, of in under_way.items() if of[1] is not worker}
             free = [who for who in free if who is not worker] + _replaced(pool, worker, hire) * AHEAD
