@@ -13,9 +13,11 @@ pytest.importorskip("ray")
 import ray.exceptions
 
 from headwise.engine import ray as module
+from headwise.engine.plan import Plan
 from headwise.errors import InputError
-from headwise.text.corpus import Document, Shard
+from headwise.text.corpus import CorpusSpec, Document, Shard
 
+PLAN = Plan({}, {"source": {}}, CorpusSpec("c", "c", "lines", None, None, "f"))
 SHARDS = [Shard(number, (Document(number, f"text {number}"),)) for number in range(9)]
 
 
@@ -46,8 +48,7 @@ def spread(paper: PaperRay, names: str, hired: str = "") -> tuple[list[int], lis
     """The numbers of the shards in the order in which they were done, and who was alive at the end."""
     pool, new = [paper.worker(name) for name in names], iter(hired)
     hire = lambda: paper.worker(name) if (name := next(new, None)) else None  # noqa: E731
-    plan = SimpleNamespace(digest="d")
-    done = [number for number, _ in module._spread(paper, pool, SHARDS, plan, hire)]  # type: ignore[arg-type]
+    done = [number for number, _ in module._spread(paper, pool, SHARDS, PLAN, hire)]
     return done, [worker.name for worker in pool]
 
 
@@ -80,9 +81,8 @@ def test_a_cluster_that_is_gone_is_one_line(monkeypatch: pytest.MonkeyPatch) -> 
     paper = SimpleNamespace(exceptions=ray.exceptions, kill=gone, shutdown=lambda: shut.append(True), nodes=gone)
     monkeypatch.setattr(module, "_ray", lambda: paper)
     monkeypatch.setattr(module, "_connect", lambda *_: True)
-    plan = SimpleNamespace(model={"source": {}})
     with pytest.raises(InputError) as told:
-        list(module.fold_on_ray(SHARDS, plan, address=None, workers=1, threads=1))  # type: ignore[arg-type]
+        list(module.fold_on_ray(SHARDS, PLAN, address=None, workers=1, threads=1))
     assert str(told.value).startswith(module.GONE)
     assert "\n" not in str(told.value)
     assert shut == [True]

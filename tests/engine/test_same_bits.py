@@ -45,10 +45,8 @@ def table(model: Model, corpus: Path, out: Path, **options) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_another_way_gives_the_same_numbers_to_rounding(
-    load: Callable[..., Model], corpus: Path, tmp_path: Path, dtype: str
-) -> None:
-    model = load("tiny:bert", dtype=dtype)
+def test_another_way_gives_the_same_numbers_to_rounding(corpus: Path, tmp_path: Path, dtype: str) -> None:
+    model = hw.load("tiny:bert", dtype=dtype)
     bound = nearness(model) if dtype == "float64" else 1e-5
     plain = table(model, corpus, tmp_path / "plain")
     numbers = [name for name, kind in plain.schema.items() if kind.is_float()]

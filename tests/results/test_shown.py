@@ -31,7 +31,7 @@ def test_a_number_in_words(value: float, form: str, text: str) -> None:
 
 
 def test_cells_of_the_terminal() -> None:
-    assert [_cell(value) for value in (True, 0.125, nan, None, 3)] == ["yes", "0.12", "undefined", "–", "3"]
+    assert [_cell(value) for value in (True, 0.125, nan, None, 3)] == ["yes", "0.12", "undefined", "", "3"]
 
 
 def test_shares_in_sentences() -> None:
