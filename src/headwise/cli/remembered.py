@@ -17,6 +17,8 @@ from pathlib import Path
 
 from platformdirs import user_cache_dir
 
+from headwise.errors import InputError
+
 GROUPS = ("headwise.quantities", "headwise.studies", "headwise.readers")
 
 
@@ -36,7 +38,7 @@ def remembered(name: str, make: Callable[[], list[list[str]]], *, home: Path | N
     rows = make()
     from headwise.results.files import write_files  # which imports torch, as `make` has done
 
-    with suppress(OSError):
+    with suppress(OSError, InputError):  # a list that cannot be kept is made again
         write_files(folder, {path.name: json.dumps(rows, ensure_ascii=False).encode("utf-8")})
         for old in folder.glob(f"{name}-*.json"):
             if old != path:
