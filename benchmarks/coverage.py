@@ -98,13 +98,19 @@ def sense_types() -> list[str]:
 def small_senses(config: Any, model_type: str) -> dict[str, Any]:
     """As `small_settings`, its parts included."""
     default = config.to_dict()
-    settings = {name: value for name, value in {**SMALL, **SENSES}.items() if default.get(name) is not None}
+    small = {**SMALL, **SENSES}
+    settings = {name: alike(value, default[name]) for name, value in small.items() if default.get(name) is not None}
     ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "bos_token_id": 0, "eos_token_id": 1}
     settings |= {name: value for name, value in ids.items() if name in default}
     for part in config.sub_configs:
         if (inner := getattr(config, part, None)) is not None and hasattr(inner, "to_dict"):
             settings[part] = small_senses(inner, "")
     return {**settings, **SENSES_ESPECIALLY.get(model_type, {})}
+
+
+def alike(value: Any, default: Any) -> Any:
+    """One number for every stage, where the type has stages."""
+    return [value] * len(default) if isinstance(default, list | tuple) and not isinstance(value, list) else value
 
 
 def sense_outcome(model_type: str) -> tuple[str, str]:

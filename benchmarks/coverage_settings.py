@@ -115,7 +115,7 @@ SENSES: dict[str, Any] = {
     "num_feat_extract_layers": 3, "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2,
     "feature_projection_input_dim": 16, "input_feat_per_channel": 16, "max_length": 96, "mask_time_prob": 0.0,
     "mask_feature_prob": 0.0, "squeeze_factor": 2, "projection_dim": 16, "num_buckets": 16, "max_bucket_distance": 32,
-    "depths": [1, 1], "num_detection_tokens": 4, "decoder_hidden_size": 32, "decoder_num_hidden_layers": 2,
+    "depths": 1, "num_detection_tokens": 4, "decoder_hidden_size": 32, "decoder_num_hidden_layers": 2,
     "decoder_num_attention_heads": 4, "decoder_intermediate_size": 40, "mask_ratio": 0.0, "conv_channels": 32,
     "max_position_embeddings": 160, "vocab_size": 1200, "encoder_num_hidden_layers": 2,
     "encoder_num_attention_heads": 4, "conv_depthwise_kernel_size": 5,

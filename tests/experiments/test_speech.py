@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -14,11 +15,13 @@ FILE = Path(__file__).parents[2] / "experiments" / "speech" / "heads.py"
 
 
 @pytest.fixture(scope="module")
-def heads() -> ModuleType:
+def heads() -> Iterator[ModuleType]:
     spec = importlib.util.spec_from_file_location("speech_heads", FILE)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FILE.parent))  # voice.py stands beside it
+        spec.loader.exec_module(module)
+        yield module
 
 
 def test_weights_on_the_frames_of_a_word_are_summed(heads: ModuleType) -> None:
