@@ -187,3 +187,16 @@ def test_a_classifier_of_pictures_is_read() -> None:
     hf = transformers.ViTForImageClassification(config).eval()
     trace = hw.load((hf, None)).trace(image=PICTURE)
     assert trace.output_error < 1e-5
+
+
+def test_patches_of_a_spectrogram_have_the_seconds_of_their_columns() -> None:
+    """AST: two tokens of its own, then frequency by frequency; columns of 10 ms, patches of 8 every 4."""
+    config = transformers.ASTConfig(
+        hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, patch_size=8,
+        frequency_stride=4, time_stride=4, max_length=24, num_mel_bins=16,
+    )  # fmt: skip
+    trace = hw.load((transformers.ASTModel(config).eval(), None)).trace(audio=torch.randn(24, 16))
+    assert len(trace.text) == 2 + 3 * 5  # (16 - 8) / 4 + 1 rows, (24 - 8) / 4 + 1 columns
+    assert trace.tokens[:3] == ("[CLS]", "[REG1]", "0.00")
+    assert trace.text.places[2 + 5 + 1] == pytest.approx((0.04, 0.12))  # second row, second column
+    assert trace.text.words == ("[CLS]", "[REG1]", "0.0 s", "0.1 s")

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from headwise.errors import InputError, ModelError
 from headwise.models.capture import Call, evaluating, quiet, watching
 from headwise.models.pictures import grid_places, pixels_of
-from headwise.models.sounds import features_of, frame_places, groups
+from headwise.models.sounds import COLUMN, features_of, frame_places, groups, patch_places
 from headwise.types import Encoding
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ READS = {"pixel_values": "image", "input_features": "audio", "input_values": "au
 ASK = {"image": "pictures: pass image=FILE or an array", "audio": "sound: pass audio=FILE.wav or samples",
        "text": "text: pass a string"}  # fmt: skip
 WIDTHS = ("num_mel_bins", "feature_projection_input_dim", "input_feat_per_channel", "n_mels")
-STEP, RATE = 0.01, 16_000  # seconds between the columns of a spectrogram, and samples a second, where nobody says
+RATE = 16_000  # samples a second, where nobody says
 SAMPLES, FRAMES = 4000, 96  # of a probe of sound: a quarter of a second of samples, or this many rows of a spectrogram
 
 
@@ -72,11 +72,11 @@ def read_picture(model: Model, picture: Any) -> Encoding:
     before = count - rows * columns - after
     if before < 0:
         rows, columns, before, after = 0, 0, 0, 0
-    names = ["[CLS]" if n == 0 else f"[REG{n}]" for n in range(before)]
+    names = _opening(before)
     names += [f"{row},{column}" for row in range(rows) for column in range(columns)]
     names += [f"[DET{n}]" for n in range(after)]
     names += [f"#{n}" for n in range(count - len(names))]
-    places = [(), *[()] * (before - 1)][:before] + grid_places(rows, columns)
+    places: list[tuple[float, ...]] = [()] * before + grid_places(rows, columns)
     return _encoding(names, places + [()] * (count - len(places)), given)
 
 
@@ -85,7 +85,7 @@ def read_sound(model: Model, sound: Any) -> Encoding:
     _check(model, "audio")
     if isinstance(sound, Tensor) and (sound.ndim == 2 or model.extractor is None):
         inputs = {input_name(model.hf): sound[None].to(model.hf.device, model.hf.dtype)}
-        seconds = STEP * max(sound.shape) if sound.ndim == 2 else len(sound) / RATE
+        seconds = COLUMN * max(sound.shape) if sound.ndim == 2 else len(sound) / RATE
         return _frames(model, inputs, seconds, seconds)
     if model.extractor is None:
         raise InputError(
@@ -99,10 +99,17 @@ def read_sound(model: Model, sound: Any) -> Encoding:
 
 def _frames(model: Model, inputs: Mapping[str, Tensor], spans: float, seconds: float) -> Encoding:
     count = tokens_of(model.hf, inputs)
-    places = frame_places(count, spans)
-    coded = _encoding([f"{start:.2f}" for start, _ in places], places, inputs)
-    unit, words = groups(places, seconds)
+    places = patch_places(model.hf.config, count) if hasattr(model.hf.config, "time_stride") else None
+    places = frame_places(count, spans) if places is None else places
+    names = _opening(sum(not place for place in places)) + [f"{place[0]:.2f}" for place in places if place]
+    coded = _encoding(names, places, inputs)
+    unit, words = groups(places, names, seconds)
     return Encoding(**{**vars(coded), "unit": tuple(unit), "words": tuple(words)})
+
+
+def _opening(count: int) -> list[str]:
+    """Names of the tokens that a model puts before its patches."""
+    return ["[CLS]" if n == 0 else f"[REG{n}]" for n in range(count)]
 
 
 def batched(texts: Sequence[Encoding]) -> dict[str, Tensor]:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from headwise.errors import InputError
 
+COLUMN = 0.01  # seconds a column of a spectrogram
 GROUP = 0.1  # seconds that are a word: what is summed where frames are put together
 
 
@@ -82,11 +83,21 @@ def frame_places(count: int, spans: float) -> list[tuple[float, ...]]:
     return [(spans * n / count, spans * (n + 1) / count) for n in range(count)]
 
 
-def groups(places: list[tuple[float, ...]], seconds: float) -> tuple[list[int], list[str]]:
-    """Frames put together to tenths of a second; all after the sound's end are one."""
+def patch_places(config: Any, count: int) -> list[tuple[float, ...]]:
+    """(start, stop) of patches of a spectrogram, frequency by frequency, after the model's own tokens (AST)."""
+    patch, step = int(config.patch_size), int(config.time_stride)
+    rows = (int(config.num_mel_bins) - patch) // int(config.frequency_stride) + 1
+    columns = (int(config.max_length) - patch) // step + 1
+    times = [(COLUMN * step * n, COLUMN * (step * n + patch)) for n in range(columns)]
+    return [()] * (count - rows * columns) + times * rows
+
+
+def groups(places: list[tuple[float, ...]], tokens: list[str], seconds: float) -> tuple[list[int], list[str]]:
+    """Frames put together to tenths of a second; all after the sound's end are one, and a token without a place is."""
     names: dict[str, int] = {}
     unit = []
-    for start, _ in places:
+    for place, token in zip(places, tokens, strict=True):
+        start = place[0] if place else 0.0
         name = f"{int(start / GROUP + 1e-6) * GROUP:.1f} s" if start < seconds else "silence"
-        unit.append(names.setdefault(name, len(names)))
+        unit.append(names.setdefault(name if place else token, len(names)))
     return unit, list(names)

@@ -91,7 +91,7 @@ def _side(text: Any, kind: str) -> dict[str, Any]:
         return {"tokens": list(text.tokens), "places": [[round(x, 5) for x in place] for place in text.places]}
     spans = [[place for place, unit in zip(text.places, text.unit, strict=True) if unit == n]
              for n in range(len(text.words))]  # fmt: skip
-    places = [[round(span[0][0], 3), round(span[-1][1], 3)] for span in spans]
+    places = [[round(span[0][0], 3), round(span[-1][1], 3)] if span[0] else [0.0, 0.0] for span in spans]
     return {"tokens": list(text.words), "places": places}
 
 
