@@ -282,7 +282,7 @@ def test_quiet_where_stderr_is_no_terminal(wheel: Path, root: Path, capfd: pytes
 
 
 def test_unknown_name_lists_the_names() -> None:
-    with pytest.raises(UnknownNameError, match="demo, demo-llm, demo-base, glove, spacy-en, got 'dmo'"):
+    with pytest.raises(UnknownNameError, match="demo, demo-llm, demo-base, demo-whisper, glove, spacy-en, got 'dmo'"):
         packaged.packaged_folder("dmo")
 
 
@@ -296,7 +296,7 @@ def test_cache_root_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp
 def test_table_is_whole() -> None:
     packages = [*PACKAGED.values(), *RESOURCES.values()]
     pins = [wheel.sha256 for package in packages for wheel in package.wheels]
-    assert len(set(pins)) == len(pins) == 9
+    assert len(set(pins)) == len(pins) == 10
     assert all(len(pin) == 64 for pin in pins)
     assert all(package.about and package.licence for package in packages)
     assert not set(PACKAGED) & set(RESOURCES)
