@@ -17,11 +17,10 @@ from jaxtyping import Float
 
 from headwise.errors import HeadwiseError, InputError
 from headwise.models.pictures import write_png
-from headwise.quantities import find
+from headwise.quantities import ATTENTION, find
 from headwise.viewer.build import ascii_text, digest, script_json
 from headwise.viewer.of_trace import pretty
 
-QUANTITIES = ("raw", "effective", "norm")
 MOST = 24_000_000  # numbers of a page
 
 
@@ -57,7 +56,7 @@ def page(trace: Any, *, quantities: Any = None) -> str:
 def payload(trace: Any, quantities: Any = None) -> dict[str, Any]:
     """What the page shows, as plain numbers and text."""
     kind = "image" if "pixel_values" in trace.text.given else "audio"
-    stacks = [dict(_stack(trace, name, kind, tuple(quantities or QUANTITIES))) for name in trace.stacks]
+    stacks = [dict(_stack(trace, name, kind, tuple(quantities or ATTENTION))) for name in trace.stacks]
     return {
         "model": trace.model_name, "kind": kind, "picture": _picture(trace, kind), "stacks": stacks,
         "error": f"{max(trace.proof_error, trace.output_error):.0e}",
