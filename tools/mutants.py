@@ -132,9 +132,10 @@ def _chosen(package: str, count: int, seed: int) -> list[Mutant]:
 
 
 def by_hand() -> None:
-    """Every one of them is to be killed."""
+    """Every one of them is to be killed, by tests that pass without it."""
     _prepare()
-    counts = Counter(_slipped(slip) for slip in SLIPS)
+    passing = {tests for tests in {slip.tests for slip in SLIPS} if _pytest([ROOT / tests], None, cpu=1200) == 0}
+    counts = Counter(_slipped(slip) if slip.tests in passing else "not run" for slip in SLIPS)
     print(_score("by hand", counts))
 
 
@@ -148,7 +149,7 @@ def _slipped(slip: Slip) -> str:
         code = _pytest([ROOT / slip.tests], None, cpu=int(4 * BUDGET))
     finally:
         path.write_text(source, encoding="utf-8")
-    outcome = "survived" if code == 0 else "killed" if code == 1 else f"not run ({code})"
+    outcome = "survived" if code == 0 else "killed"
     print(f"{outcome:9} {slip.what}: {slip.path}, by {slip.tests}", flush=True)
     return outcome
 
