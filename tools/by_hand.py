@@ -1,4 +1,4 @@
-"""Mistakes in what people read, made by hand: none of them was noticed by any test once; each is now.
+"""Mistakes in what people read, made by hand, most of them such as no test noticed once.
 
 `python tools/mutants.py --by-hand` makes them one at a time and runs the tests that must fail.
 """
