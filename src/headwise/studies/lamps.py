@@ -24,7 +24,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from headwise.allowed import SEED, setting
-from headwise.lamps import ASKED, CARRIED, NULL, QUESTIONS, SINK, Head, lamps, summed_up
+from headwise.lamps import ASKED, CARRIED, NULL, QUESTIONS, SINK, lamps, summed_up
 from headwise.measures import ATTENTION
 from headwise.measures.reductions import squared_norms
 from headwise.models.model import Model
@@ -37,7 +37,7 @@ from headwise.studies.nullspace import identifiable
 from headwise.studies.state import Key
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack
 from headwise.studies.tables import counted, first_stack, percent
-from headwise.traces.lamps import CHOICE, OTHER
+from headwise.traces.lamps import CHOICE, OTHER, head_of
 from headwise.types import Layer
 
 SUMS = ("whole", "reached", "unique", "rows", "carried", "parked", "sent", "chosen")
@@ -85,8 +85,7 @@ class Lit(Study):
         for place, numbers in zip([(None, None), *names], self._intervals(with_all), strict=True):
             layer, head = place
             name = ALL if layer is None else f"L{layer}.H{head}"
-            known = Head(**{number: numbers[number] for number in NUMBERS})
-            lit = lamps(known)
+            lit = lamps(head_of(numbers))
             colours = {f"lamp_{question}": getattr(lit, question).colour for question in QUESTIONS}
             where = {"stack": stack, "layer": layer, "head": head, "name": name, "texts": len(values)}
             yield {**where, **numbers, **colours, "show": lit.showing, "sink": lit.sink}
@@ -182,7 +181,7 @@ def _ends(drawn: Float[ndarray, "resample head number"]) -> Float[ndarray, "end 
 
 
 def _lit(heads: pl.DataFrame) -> list[Any]:
-    return [lamps(Head(**{name: row[name] for name in NUMBERS})) for row in heads.iter_rows(named=True)]
+    return [lamps(head_of(row)) for row in heads.iter_rows(named=True)]
 
 
 def _voted(whole: Mapping[str, Any], question: str, number: str, says: str, colour: Callable[[float], str]) -> Answer:

@@ -10,6 +10,7 @@ have no choice and are not counted, unless there are no others.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -53,10 +54,19 @@ def readings(trace: Trace, *, stack: str | None = None) -> list[list[Head]]:
     most = torch.where(places[:, :, None], alpha, 0.0)[:, :, rows].mean(2).argmax(-1)
     numbers = {"null_share": facts.null_share, "unique_rows": facts.identifiable_rows, "parked": parked, "sent": sent,
                "carried": carried(alpha, shares, rows)}  # fmt: skip
+    lists = {name: found.tolist() for name, found in numbers.items()}
     return [
-        [Head(**{name: float(of[layer, head]) for name, of in numbers.items()}, on=names[int(most[layer, head])])
+        [head_of({name: found[layer][head] for name, found in lists.items()}, on=names[int(most[layer, head])])
          for head in range(alpha.shape[1])] for layer in range(alpha.shape[0])
     ]  # fmt: skip
+
+
+def head_of(numbers: Mapping[str, float], *, on: str = "") -> Head:
+    """What is known of a head, from numbers by their names."""
+    return Head(
+        null_share=numbers["null_share"], unique_rows=numbers["unique_rows"], carried=numbers["carried"],
+        parked=numbers["parked"], sent=numbers["sent"], on=on,
+    )  # fmt: skip
 
 
 def sent_shares(trace: Trace, stack: str | None) -> Map:
