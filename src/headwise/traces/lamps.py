@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -61,7 +61,7 @@ def readings(trace: Trace, *, stack: str | None = None) -> list[list[Head]]:
     ]  # fmt: skip
 
 
-def head_of(numbers: Mapping[str, float], *, on: str = "") -> Head:
+def head_of(numbers: Mapping[str, Any], *, on: str = "") -> Head:
     """What is known of a head, from numbers by their names."""
     return Head(
         null_share=numbers["null_share"], unique_rows=numbers["unique_rows"], carried=numbers["carried"],
