@@ -36,6 +36,7 @@ settings.register_profile("headwise", deadline=None, derandomize=True, max_examp
 settings.load_profile("headwise")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of a file stay in one worker, which has their models; a page of the documentation needs only itself."""
     for item in items:

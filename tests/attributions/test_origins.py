@@ -35,7 +35,7 @@ def origins(model: hw.Model, name: str, batch: Batch) -> Origins:
 
 def cut(text: Encoding, length: int) -> Encoding:
     """The first tokens of a text."""
-    parts = {f.name: getattr(text, f.name)[:length] for f in fields(text) if f.name != "words"}
+    parts = {f.name: getattr(text, f.name)[:length] for f in fields(text) if f.name not in ("words", "given")}
     return replace(text, **parts)
 
 
