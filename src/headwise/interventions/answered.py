@@ -59,8 +59,8 @@ def answered(model: Model, text: Encoding, target: Encoding | None = None) -> An
         output = model.hf(**model.batch([text], [] if target is None else [target]).inputs)
     rows = at_least_float(output.logits)[0].log_softmax(-1)
     if kind == "label":
-        names = model.hf.config.id2label or {}
-        return Answered(kind, _best(rows, [str(names.get(at, at)) for at in range(rows.shape[-1])]))
+        names = {int(at): str(name) for at, name in (model.hf.config.id2label or {}).items()}
+        return Answered(kind, _best(rows, [names.get(at, str(at)) for at in range(rows.shape[-1])]))
     if kind == "translation":
         assert target is not None
         said = rows[:-1].gather(1, torch.tensor(target.ids[1:], device=rows.device)[:, None])
@@ -92,7 +92,7 @@ def _best(
 ) -> tuple[tuple[str, float], ...]:
     """The likeliest, the first of them first; tokens between quotes, so that spaces are seen."""
     best = row.exp().topk(min(MOST, len(row)))
-    tokens = [names[i] if names else f"“{model.tokenizer.decode([i])}”" for i in best.indices.tolist()]  # type: ignore[union-attr]
+    tokens = [str(names[i]) if names else f"“{model.tokenizer.decode([i])}”" for i in best.indices.tolist()]  # type: ignore[union-attr]
     return tuple(zip(tokens, best.values.tolist(), strict=True))
 
 

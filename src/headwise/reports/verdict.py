@@ -120,7 +120,7 @@ def judged(results: Results, right: Sequence[bool] = ()) -> Judgement:
     """The verdict of what was run; `right` tells of labelled texts whether the model says their label."""
     votes = [(name, answer.vote) for name, result in results.items() for answer in answers_of(name, result)
              if answer.question == BELIEVE and answer.vote is not None]  # fmt: skip
-    worst: Verdict = min((vote.verdict for _, vote in votes), key=VERDICTS.index) if votes else "with care"
+    worst = worst_of([vote.verdict for _, vote in votes]) or "with care"
     outcome = outcomes([vote for _, vote in votes])
     pairs = [SENTENCES[tested, came] for tested, came in outcome.items() if came is not None or tested == "matters"]
     return Judgement(
@@ -140,7 +140,11 @@ def outcomes(votes: Sequence[Vote]) -> dict[Tested, Verdict | None]:
     """By what was tested the worst vote; None where no study asked."""
     tested: tuple[Tested, ...] = ("unique", "carries", "words", "matters")
     by_test = {one: [vote.verdict for vote in votes if vote.tested == one] for one in tested}
-    return {one: min(found, key=VERDICTS.index) if found else None for one, found in by_test.items()}
+    return {one: worst_of(found) for one, found in by_test.items()}
+
+
+def worst_of(found: Sequence[Verdict]) -> Verdict | None:
+    return next((one for one in VERDICTS if one in found), None)
 
 
 def numbers_of(table: pl.DataFrame) -> tuple[Number, ...]:
