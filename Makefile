@@ -6,7 +6,7 @@ CORE := .venv/core
 export HF_HUB_OFFLINE ?= 1
 # One test process a core, each with one thread: tests of one file stay together, so that models are loaded once.
 WORKERS ?= $(shell nproc)
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 .PHONY: demo test quick check portable chaos mutants docs bench release clean evidence
 

@@ -36,14 +36,6 @@ settings.register_profile("headwise", deadline=None, derandomize=True, max_examp
 settings.load_profile("headwise")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of a file stay in one worker, which has their models; a page of the documentation needs only itself."""
-    for item in items:
-        file = item.location[0]
-        item.add_marker(pytest.mark.xdist_group(item.name if file.startswith("tests/docs/") else file))
-
-
 @cache
 def _load(name: str, task: str | None = None) -> hw.Model:
     return hw.load(name, task=task)

@@ -48,8 +48,8 @@ SLIPS = (
         "tests/studies/test_answers.py",
     ),
     Slip(
-        "the viewer opens at the dullest head", "headwise/viewer/payload.py",
-        "int(sharpness.argmax())", "int(sharpness.argmin())", "tests/viewer/test_of_tensors.py",
+        "the viewer opens at the dullest head", "headwise/viewer/telling.py",
+        "int(score.argmax())", "int(score.argmin())", "tests/viewer/test_telling.py",
     ),
     Slip(
         "inspect shows the head with least in the null space", "headwise/cli/inspect.py",

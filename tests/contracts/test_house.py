@@ -24,7 +24,6 @@ LISTS = {  # where two or more quantities stand side by side by name, and why
     "changes.py": "ways to change a head's weights, of which two are called as the quantities are",
     "models/weighing.py": "the same ways, done",
     "measures/reductions.py": "sums that need no map; what is not here is formed first, and gives the same",
-    "viewer/senses.py": "what a page of a picture or a sound offers to choose from",
     "viewer/figure.py": "the four maps that a figure of one head puts side by side, and their legends",
     "studies/nullspace.py": "the study of what the null space takes from raw weights: raw, effective, their difference",
     "studies/received.py": "the two means that this study takes, each by its own formula",

@@ -60,6 +60,7 @@ FILES = {
     "a.txt": texts(12),
     "b.txt": texts(10),
     "dev.tsv": tsv(6),
+    "dev.csv": "review,label\n" + '"Good, I say",1\nBad,0\n' * 4,
     "en_ewt-ud-test.conllu": PARSE * 8,
     "train-and-test.conllu": PARSE * 12,
     "chunks.conll": CHUNKS * 4,

@@ -42,7 +42,8 @@ def read_variables(whole: bytes) -> dict[str, np.ndarray]:
     reader = _Reader(whole)
     if reader.number("I") != VERSION:
         raise ModelError(f"model.bin must be of version {VERSION} of CTranslate2's format, but it is not.")
-    reader.text(), reader.number("I")
+    reader.text()  # the kind of model
+    reader.number("I")  # its revision
     return {name: reader.array() for name in (reader.text() for _ in range(reader.number("I")))}
 
 

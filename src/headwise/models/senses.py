@@ -154,6 +154,8 @@ def textless(model: PreTrainedModel, task: str | None = None) -> bool:
 class NoTokenizer(PreTrainedTokenizerBase):
     """In the place of the tokenizer of a model that reads no text: whoever asks it anything is told so."""
 
+    _told: tuple[str, str]
+
     def __init__(self, name: str, sense: str):
         object.__setattr__(self, "_told", (name, sense))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -56,8 +57,9 @@ def as_matrix(projection: nn.Module, *, heads: int, like: Tensor) -> tuple[Tenso
     """
     size = heads * like.shape[-1]
     if type(projection) in (nn.Linear, Conv1D) and like.dtype in HALF and projection.weight.dtype == like.dtype:
-        weight: Tensor = projection.weight.detach() if isinstance(projection, Conv1D) else projection.weight.detach().T
-        bias = weight.new_zeros(weight.shape[1]) if projection.bias is None else projection.bias.detach()
+        own, bias = cast("Tensor", projection.weight).detach(), cast("Tensor | None", projection.bias)
+        weight = own if isinstance(projection, Conv1D) else own.T
+        bias = weight.new_zeros(weight.shape[1]) if bias is None else bias.detach()
         return weight.unflatten(0, (heads, like.shape[-1])), at_least_float(bias)
     unit = torch.eye(size, dtype=like.dtype, device=like.device)
     b_o = projection(torch.zeros_like(unit[:1]))

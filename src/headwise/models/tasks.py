@@ -45,7 +45,7 @@ def tower(model: PreTrainedModel, task: str | None) -> PreTrainedModel:
     if task in TOWERS and task not in towers:
         have = ", ".join(f"task={kind!r}" for kind in towers) or "no towers: leave the task out"
         raise InputError(f"A tower must be there to be loaded, but {model.config.model_type} has {have}.")
-    if task in TOWERS:
+    if task is not None and task in TOWERS:
         return towers[task]
     if task is None and "text_model" in dict(model.named_children()) and len(towers) > 1:
         raise InputError(

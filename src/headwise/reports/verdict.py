@@ -139,7 +139,9 @@ def judged(results: Results, right: Sequence[bool] = ()) -> Judgement:
 def outcomes(votes: Sequence[Vote]) -> dict[Tested, Verdict | None]:
     """By what was tested the worst vote; None where no study asked."""
     tested: tuple[Tested, ...] = ("unique", "carries", "words", "matters")
-    by_test = {one: [vote.verdict for vote in votes if vote.tested == one] for one in tested}
+    by_test: dict[Tested, list[Verdict]] = {
+        one: [vote.verdict for vote in votes if vote.tested == one] for one in tested
+    }
     return {one: worst_of(found) for one, found in by_test.items()}
 
 

@@ -92,7 +92,7 @@ def parking(trace: Trace, stack: str | None) -> Bool[Tensor, " key"]:
     """Keys that are no words: special tokens, periods and commas, the first token under a causal mask."""
     keys, visible = trace.keys(stack), trace.of(stack)[0].visible[0]
     causal = len(visible) > 1 and len(visible) == visible.shape[1] and not bool(visible[0, 1:].any())
-    return torch.tensor(categories(keys, causal=causal)) != OTHER
+    return torch.tensor(categories(keys, causal=causal), device=visible.device) != OTHER
 
 
 def parking_places(alpha: Map, fixed: Bool[Tensor, " key"], rows: Bool[Tensor, " query"]) -> Bool[Tensor, "l h key"]:
