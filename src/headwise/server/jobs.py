@@ -28,7 +28,7 @@ class FullError(HeadwiseError):
         self.seconds = seconds
 
 
-class Stopped(Exception):  # noqa: N818 - no error: somebody asked for it
+class Stopped(BaseException):  # no error: somebody asked for it, and nobody on the way may explain it
     """Raised inside a job that was cancelled."""
 
 
