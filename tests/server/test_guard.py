@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from starlette.testclient import TestClient
 
 from headwise.server import guard
 from headwise.server.guard import Guard
+from references.patience import patience
 
 PORT, HERE, TOKEN = 8124, "http://127.0.0.1:8124", "s3cret-token"
 
@@ -70,6 +73,12 @@ def test_headers(client: TestClient, headers: dict, status: int) -> None:
     assert client.get("/api", headers=headers).status_code == status
 
 
+def finished(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run in a thread of its own: the loop of a browser may be running in this one, left by another test."""
+    with ThreadPoolExecutor(1) as one:
+        one.submit(lambda: asyncio.run(asyncio.wait_for(work(), patience()))).result()
+
+
 def test_a_body_that_comes_slowly_is_given_up(monkeypatch) -> None:
     monkeypatch.setattr(guard, "BODY_SECONDS", 0.05)
 
@@ -86,7 +95,7 @@ def test_a_body_that_comes_slowly_is_given_up(monkeypatch) -> None:
             await limited()
         assert told.value.status_code == 408
 
-    asyncio.run(asyncio.wait_for(try_it(), 20))
+    finished(try_it)
 
 
 def test_the_end_of_a_connection_may_come_late(monkeypatch) -> None:
@@ -105,4 +114,4 @@ def test_the_end_of_a_connection_may_come_late(monkeypatch) -> None:
         assert (await limited())["body"] == b"a"
         assert (await limited())["type"] == "http.disconnect"
 
-    asyncio.run(asyncio.wait_for(try_it(), 20))
+    finished(try_it)
