@@ -45,7 +45,7 @@ TESTS = {
     "plots": ("plots", "studies/test_figures.py", "comparisons", "reports/test_report.py"),
 }  # fmt: skip
 REWRITTEN = "ignore::pytest.PytestAssertRewriteWarning"  # libraries are here before pytest is
-BUDGET = 120.0  # seconds of tests a mutant, as the first run measured them
+BUDGET = 60.0  # seconds of tests a mutant, as the first run measured them
 SLOW = ("torch", "numpy", "scipy.stats", "polars", "altair", "transformers")
 
 
