@@ -19,11 +19,11 @@ from pathlib import Path
 import torch
 
 from headwise.models.glove import glove
-from headwise.tagging.adversary import Objective, adversary_loss
-from headwise.tagging.conll import read_conll, split
-from headwise.tagging.ensemble import Training, train
-from headwise.tagging.features import Padded, Vocabulary
-from headwise.tagging.tagger import Shape, initial
+from headwise.studies.adversary.tagging.adversary import Objective, adversary_loss
+from headwise.studies.adversary.tagging.conll import read_conll, split
+from headwise.studies.adversary.tagging.ensemble import Training, train
+from headwise.studies.adversary.tagging.features import Padded, Vocabulary
+from headwise.studies.adversary.tagging.tagger import Shape, initial
 
 LAMBDAS, SEEDS, GOAL = (0.0, 0.003, 0.01, 0.02, 0.05, 0.2, 1.0, 3.0), (0, 1, 2, 3, 4), 3.0
 

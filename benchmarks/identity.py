@@ -8,7 +8,7 @@ batches of 256 by a random permutation, validation loss after each epoch, 20 epo
 their ends, the 120 maps of fig2a (6 layers, 10 folds, 2 losses) take hours, so
 
 - the batched training is compared by the seconds of an epoch of one map. It makes the same steps as the plain loop
-  (tests/probes/test_identity_maps.py), so that their epochs are equally many;
+  (tests/studies/identity/test_identity_maps.py), so that their epochs are equally many;
 - the direct solvers are timed as a whole, nearest neighbours included, and compared with the least that the plain loop
   can take: 21 epochs a map, as 20 epochs without gain end a training;
 - `--full` trains the first fold of some layers to their ends, plainly and batched, and says how many epochs that took
@@ -27,9 +27,9 @@ from typing import Any, TypeVar
 import torch
 
 import headwise as hw
-from headwise.probes.identity import INPUT, TEST, TRAIN, VALIDATION, Material, Question, answer, roles, trained
-from headwise.probes.maps import Maps, Recipe, token_losses
-from headwise.probes.recovery import DISTANCES, Sentences, Targets, credit_of, search
+from headwise.studies.identity.learned import INPUT, TEST, TRAIN, VALIDATION, Material, Question, answer, roles, trained
+from headwise.studies.identity.maps import Maps, Recipe, token_losses
+from headwise.studies.identity.recovery import DISTANCES, Sentences, Targets, credit_of, search
 from headwise.text.corpus import open_corpus
 
 PATIENCE = 20

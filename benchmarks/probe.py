@@ -20,10 +20,10 @@ import torch
 import headwise as hw
 from headwise.engine.fold import fold
 from headwise.engine.plan import Plan
-from headwise.probes.dependency import AttentionProbe, Example, Padded, Training, trained
-from headwise.probes.treebank import Features, Treebank
 from headwise.stats import Pieces
 from headwise.studies.probe import Probe
+from headwise.studies.probe.dependency import AttentionProbe, Example, Padded, Training, trained
+from headwise.studies.probe.treebank import Features, Treebank
 from headwise.studies.study import State, Study, plus
 from headwise.text.conllu import sentences
 from headwise.text.corpus import Document, Shard, open_corpus

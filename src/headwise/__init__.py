@@ -14,7 +14,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headwise.comparisons.run import compare as compare
     from headwise.engine.align import align as align
     from headwise.engine.opened import open_ as open  # noqa: A004 - hw.open(path), as in gzip.open
     from headwise.engine.run import run as run
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from headwise.quantities import PASSES as PASSES
     from headwise.quantities import Quantity as Quantity
     from headwise.reports import report as report
+    from headwise.reports.comparison.run import compare as compare
     from headwise.results import Result as Result
     from headwise.results import Results as Results
     from headwise.studies import STUDIES as STUDIES
@@ -47,7 +47,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "align": ("headwise.engine.align", "align"),
-    "compare": ("headwise.comparisons.run", "compare"),
+    "compare": ("headwise.reports.comparison.run", "compare"),
     "explain": ("headwise.explanations.explain", "explain_text"),
     "load": ("headwise.models.load", "load"),
     "open": ("headwise.engine.opened", "open_"),

@@ -1,25 +1,190 @@
-"""`HeadwiseCallback` for transformers.Trainer: what heads do while a model is fine-tuned, in the Trainer's own log.
+r"""What heads do while a model learns: numbers every so many steps, on the same few texts.
 
     from headwise.callbacks import HeadwiseCallback
-    HeadwiseCallback.add_to(trainer, texts, every=100, out="out/heads")
+    HeadwiseCallback.add_to(trainer, texts, every=100, out="out/heads")    for transformers.Trainer
+    seen = watch(model, tokenizer, texts); …; log(seen.look(step))         for a loop of one's own
 
-The numbers (training/watch.py) go to `trainer.log`, so that TensorBoard, W&B or MLflow get them, to OUT/heads.parquet,
-and at the end to a figure over the steps, OUT/heads.svg. For a loop of one's own there is `watch`.
+    sink_share      Σ α to special tokens and to the first token, mean over rows            share
+    null_share      ‖α_null‖² / ‖α‖²: the part of the weights that the output does not see    share
+    entropy         −Σ α ln α, mean over rows                                               nats
+    drift_js        JS(α, α at the first look), mean over rows                              nats, at most ln 2
+    drift_profile   mean |difference to the first look| of what goes to sinks, to the previous, same and next token
+    importance      |what the model would lose without the head|, to first order: no ablation, one backward pass
+
+All are means over the texts. A look leaves training as it was: the same mode, the same random numbers to come, no
+gradient touched. The weights have changed since the last look, so the model is proved again each time.
+
+The callback's numbers go to `trainer.log`, so that TensorBoard, W&B or MLflow get them, to OUT/heads.parquet, and at
+the end to a figure over the steps, OUT/heads.svg.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+import torch
+from jaxtyping import Float
+from torch import Tensor
 from transformers import TrainerCallback
 
-from headwise.errors import InputError
-from headwise.training.watch import HeadWatch, watch
+from headwise.errors import HeadwiseError, InputError
+from headwise.interventions.matters import matters_of
+from headwise.measures import rows
+from headwise.measures.divergence import js
+from headwise.models.load import load
+from headwise.models.model import Model
+from headwise.plots.lines import line_by
+from headwise.plots.theme import save_chart, themed
+from headwise.results.files import write_files
+from headwise.results.result import parquet_bytes
+from headwise.traces import Trace
 
 __all__ = ["HeadWatch", "HeadwiseCallback", "watch"]
 PREFIX = "headwise/"
+NUMBERS = {
+    "sink_share": "to sinks (share)", "null_share": "in the null space (share)", "entropy": "entropy (nats)",
+    "drift_js": "drift of rows (JS, nats)", "drift_profile": "drift of the profile (share)",
+    "importance": "loss without the head (to first order)",
+}  # fmt: skip
+TABLE, FIGURE = "heads.parquet", "heads.svg"
+TINY = 1e-30  # below every weight: its logarithm stands for that of 0
+Maps = Float[Tensor, "layer head query key"]
+
+
+@dataclass
+class HeadWatch:
+    """Looks at a (model, tokenizer) pair; `table` has a row a step and head.
+
+    `importance` costs a backward pass a text; texts are cut at `max_tokens`.
+    """
+
+    model: Any
+    tokenizer: Any
+    texts: Sequence[str]
+    out: Path | None = None
+    importance: bool = True
+    max_tokens: int = 64
+    table: pl.DataFrame = field(default_factory=pl.DataFrame)
+    _first: list[Maps] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.texts, str) or not self.texts:
+            raise InputError("A watch needs a list of texts to look at, but none was given; give it a few.")
+
+    def look(self, step: int) -> dict[str, float]:
+        """The mean over heads of every number at this step; the heads themselves are added to `table`."""
+        with as_it_was(self.model):
+            model = load((self.model, self.tokenizer))
+            seen = [self._seen(model, number, text) for number, text in enumerate(self.texts)]
+        heads = {name: torch.stack([one[name] for one in seen]).mean(0) for name in seen[0]}
+        self.table = pl.concat([self.table, _rows(heads, step)])
+        if self.out is not None:
+            write_files(self.out, {TABLE: parquet_bytes(self.table)})
+        return {name: float(values.mean()) for name, values in heads.items()}
+
+    def figure(self) -> Any:
+        """Every number over the steps, the mean over the heads of a layer."""
+        import altair as alt
+
+        names = [name for name in NUMBERS if name in self.table.columns]
+        means = self.table.group_by("step", "layer", maintain_order=True).agg(pl.col(names).mean())
+        parts = [
+            line_by(means.select("step", "layer", value=name), "step", titles=("step", NUMBERS[name]), colour="layer")
+            for name in names
+        ]
+        texts = f"Mean over the heads of a layer and over {len(self.texts)} texts that stay the same."
+        return themed(alt.concat(*parts, columns=3), "What heads do while the model learns", texts)
+
+    def save(self) -> Path:
+        """The figure beside the table."""
+        if self.out is None:
+            raise InputError("A watch is saved in a folder, but it has none; make it with out=FOLDER.")
+        return save_chart(self.figure(), self.out / FIGURE)
+
+    def _seen(self, model: Model, number: int, text: str) -> dict[str, Float[Tensor, "layer head"]]:
+        if model.is_encoder_decoder:
+            raise InputError("A watch reads single texts, but this model reads a source and a target; not supported.")
+        short = model.encode(text, limit=self.max_tokens, truncate=True)
+        trace = model.trace(text[: max(end for _, end in short.offsets)])
+        alpha = trace.attention("raw")
+        if len(self._first) == number:
+            self._first.append(alpha)
+        found = numbers(trace, alpha, self._first[number])
+        return found | (_importance(model, trace) if self.importance else {})
+
+
+def watch(
+    model: Any, tokenizer: Any, texts: Sequence[str], *, out: str | Path | None = None, **options: Any
+) -> HeadWatch:
+    """For a loop of one's own: `seen = watch(model, tokenizer, texts); …; log(seen.look(step))`."""
+    return HeadWatch(model, tokenizer, list(texts), None if out is None else Path(out), **options)
+
+
+def numbers(trace: Trace, alpha: Maps, first: Maps) -> dict[str, Float[Tensor, "layer head"]]:
+    """What the table at the top says, but for importance."""
+    logs = [maps.double().clamp(min=TINY).log() for maps in (alpha, first)]
+    return {
+        "sink_share": _profile(trace, alpha)["sink"],
+        "null_share": trace.nullspace().null_share.double(),
+        "entropy": rows.entropy(alpha).double().mean(-1),
+        "drift_js": js(*logs).mean(-1).clamp(min=0.0),
+        "drift_profile": _apart(_profile(trace, alpha), _profile(trace, first)),
+    }
+
+
+def _profile(trace: Trace, alpha: Maps) -> dict[str, Float[Tensor, "layer head"]]:
+    """What goes, in the mean over rows, to sinks and to the neighbours."""
+    sinks = torch.tensor(trace.text.special)
+    sinks[0] = True
+    near = {str(offset): rows.at_offset(alpha, offset) for offset in (-1, 0, 1)}
+    counted = torch.ones(len(alpha), alpha.shape[2], dtype=torch.bool)
+    means = {name: rows.mean_rows(values, counted).double() for name, values in near.items()}
+    return {"sink": alpha.double()[..., sinks].sum(-1).mean(-1)} | means
+
+
+def _apart(now: Mapping[str, Tensor], before: Mapping[str, Tensor]) -> Float[Tensor, "layer head"]:
+    return torch.stack([(now[name] - before[name]).abs() for name in now]).nanmean(0)
+
+
+def _importance(model: Model, trace: Trace) -> dict[str, Float[Tensor, "layer head"]]:
+    try:
+        return {"importance": matters_of(model, trace.text).abs().double()}
+    except HeadwiseError:  # nothing to foretell, or a head that has no outcome
+        return {}
+
+
+def _rows(heads: Mapping[str, Float[Tensor, "layer head"]], step: int) -> pl.DataFrame:
+    layers, count = next(iter(heads.values())).shape
+    places = [(layer, head) for layer in range(layers) for head in range(count)]
+    return pl.DataFrame(
+        {
+            "step": [step] * len(places),
+            "layer": [layer for layer, _ in places],
+            "head": [head for _, head in places],
+            "name": [f"L{layer}.H{head}" for layer, head in places],
+            **{name: values.flatten().tolist() for name, values in heads.items()},
+        }
+    )
+
+
+class as_it_was:  # noqa: N801 - used as `with as_it_was(model):`
+    """Training mode of every module, random numbers and gradients as they were before."""
+
+    def __init__(self, model: torch.nn.Module):
+        self.model = model
+
+    def __enter__(self) -> None:
+        self.modes = {module: module.training for module in self.model.modules()}
+        self.random = torch.random.get_rng_state()
+
+    def __exit__(self, *_: object) -> None:
+        for module, training in self.modes.items():
+            module.training = training
+        torch.random.set_rng_state(self.random)
 
 
 class HeadwiseCallback(TrainerCallback):

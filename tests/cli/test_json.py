@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from headwise.cli import main
-from headwise.comparisons.gate import gauges
+from headwise.reports.comparison.gate import gauges
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 STRICT = {"parse_constant": lambda name: pytest.fail(f"{name} is no JSON")}
@@ -53,7 +53,7 @@ def test_gauges_by_hand() -> None:
 
 
 def test_the_gate_of_a_comparison(tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("headwise.comparisons.run.figures_of", lambda *_: {})
+    monkeypatch.setattr("headwise.reports.comparison.run.figures_of", lambda *_: {})
     corpus = tmp_path / "c.txt"
     corpus.write_text("".join(f"The dog sat in the sun{' and slept' * n}.\n" for n in range(10)))
     where = ["compare", "tiny:bert", "tiny:bert", "--corpus", str(corpus), "--resamples", "100", "--out"]

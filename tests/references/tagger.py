@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.tagging.conll import Sentence
+from headwise.studies.adversary.tagging.conll import Sentence
 
 
 def norm(x: np.ndarray) -> np.ndarray:

@@ -135,7 +135,7 @@ def test_repeated_words_without_positions_count_as_a_share(load) -> None:
     model = load("tiny:llama")
     state = gathered(Identity(), model, texts=("the sea the sea the sun", *TEXTS))
     material = Identity()._material(state, list(range(14)), 3)
-    from headwise.probes.recovery import Targets
+    from headwise.studies.identity.recovery import Targets
 
     length = int(material.sentences.lengths[0])
     ids = material.sentences.ids[:length].tolist()

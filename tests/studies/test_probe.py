@@ -16,11 +16,11 @@ from headwise.engine.fold import fold
 from headwise.engine.plan import Plan
 from headwise.errors import HeadwiseError, InputError
 from headwise.measures import ATTENTION
-from headwise.probes.trees import has_tree_decoder
-from headwise.probes.untrained import drawn_anew, untrained
-from headwise.probes.vectors import from_model, word_vectors
 from headwise.stats import Pieces, Sums
 from headwise.studies.probe import PAPER, Probe
+from headwise.studies.probe.trees import has_tree_decoder
+from headwise.studies.probe.untrained import drawn_anew, untrained
+from headwise.studies.probe.vectors import from_model, word_vectors
 from headwise.studies.study import State, packed, plus, unpacked
 from headwise.text.conllu import Sentence, sentences, words_of
 from headwise.text.corpus import Document, Shard, open_corpus

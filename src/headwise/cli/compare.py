@@ -61,9 +61,9 @@ def compare(
     json_: Json = None,
 ) -> None:
     conditions = parsed(fail_if or [])
-    from headwise.comparisons.gate import document, gauges
-    from headwise.comparisons.page import findings
-    from headwise.comparisons.run import compare as compare_sides
+    from headwise.reports.comparison.gate import document, gauges
+    from headwise.reports.comparison.page import findings
+    from headwise.reports.comparison.run import compare as compare_sides
 
     result = compare_sides(
         a, b, out=out, corpus=corpus, corpus_b=corpus_b, study=study, match=match, texts=texts, resamples=resamples,

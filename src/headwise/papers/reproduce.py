@@ -27,11 +27,11 @@ from headwise.papers.items import chosen_items, missing, obstacle, paper_of, pas
 from headwise.papers.rows import SCHEMA, TOLD, row_of
 from headwise.papers.shown import written
 from headwise.papers.verdict import UNTRAINED
-from headwise.probes.untrained import shuffled, untrained
 from headwise.results import Result
 from headwise.results.files import write_files
 from headwise.results.result import parquet_bytes
 from headwise.results.shown import shown
+from headwise.studies.probe.untrained import shuffled, untrained
 from headwise.text.alignments import read_pairs, write_pairs
 from headwise.text.corpus import Document, open_corpus
 

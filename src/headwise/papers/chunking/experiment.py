@@ -23,7 +23,7 @@ from headwise.models.glove import glove
 from headwise.results.files import write_files
 from headwise.results.records import DamagedError, read_record
 from headwise.results.result import json_bytes
-from headwise.tagging.adversary import (
+from headwise.studies.adversary.tagging.adversary import (
     Objective,
     adversary_loss,
     adversary_score,
@@ -34,12 +34,12 @@ from headwise.tagging.adversary import (
     random_attention,
     uniform,
 )
-from headwise.tagging.chunks import Scheme
-from headwise.tagging.conll import Sentence, read_conll, split
-from headwise.tagging.ensemble import Progress, Training, seeded, train
-from headwise.tagging.features import Padded, Vocabulary
-from headwise.tagging.frozen import FORMS, Stored, guided, probe, probe_loss
-from headwise.tagging.tagger import Attention, Shape, initial, tagged
+from headwise.studies.adversary.tagging.chunks import Scheme
+from headwise.studies.adversary.tagging.conll import Sentence, read_conll, split
+from headwise.studies.adversary.tagging.ensemble import Progress, Training, seeded, train
+from headwise.studies.adversary.tagging.features import Padded, Vocabulary
+from headwise.studies.adversary.tagging.frozen import FORMS, Stored, guided, probe, probe_loss
+from headwise.studies.adversary.tagging.tagger import Attention, Shape, initial, tagged
 
 LAMBDAS = (0.0, 0.003, 0.01, 0.02, 0.05, 0.2, 3.0)
 RULES = ("uniform", "random", "permuted base")

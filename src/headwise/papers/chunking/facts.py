@@ -17,7 +17,7 @@ from headwise.results.files import write_files
 from headwise.results.provenance import provenance
 from headwise.results.result import json_bytes, parquet_bytes
 from headwise.studies.adversary.taggers import attention_ranks, importance_ranks, tagger_exact, tagger_rivals
-from headwise.tagging.adversary import (
+from headwise.studies.adversary.tagging.adversary import (
     Compared,
     Tagger,
     check_lambdas,
@@ -28,11 +28,11 @@ from headwise.tagging.adversary import (
     uniform,
     with_attention,
 )
-from headwise.tagging.ensemble import seeded
-from headwise.tagging.features import Padded
-from headwise.tagging.frozen import FORMS, guided
-from headwise.tagging.knee import knee_of_seeds
-from headwise.tagging.tagger import Tagged, tagged
+from headwise.studies.adversary.tagging.ensemble import seeded
+from headwise.studies.adversary.tagging.features import Padded
+from headwise.studies.adversary.tagging.frozen import FORMS, guided
+from headwise.studies.adversary.tagging.knee import knee_of_seeds
+from headwise.studies.adversary.tagging.tagger import Tagged, tagged
 
 NUMBERS = ("f1", "nll", "tvd", "kl", "js", "matched", "changed")
 EPSILON = 0.05

@@ -8,7 +8,7 @@ r"""Could another attention have given the same answer? Of a user's own classifi
     importance     Kendall's τ between the last layer's attention at the output and |gradient × input|, |leave-one-out|
 
 Nothing is trained: the model stays as it is and only the weights of its heads are replaced (`head_only`). Adversaries
-that are trained from scratch are made of taggers (headwise.tagging, `headwise reproduce yang`).
+that are trained from scratch are made of taggers (headwise.studies.adversary.tagging, `headwise reproduce yang`).
 Divergences are Jensen-Shannon in nats (at most ln 2 = 0.693), a mean over rows; intervals are mean ± 1.96 standard
 errors over texts (of the exact form: over rows).
 """

@@ -22,8 +22,8 @@ from headwise.measures import divergence
 from headwise.measures.agreement import js_divergence
 from headwise.measures.rivals import Search, rivals
 from headwise.measures.simplex import far_alternative
-from headwise.tagging.features import PAD, Padded
-from headwise.tagging.tagger import Attention, Parameters, Shape, affine, tagged, words_in
+from headwise.studies.adversary.tagging.features import PAD, Padded
+from headwise.studies.adversary.tagging.tagger import Attention, Parameters, Shape, affine, tagged, words_in
 
 
 @dataclass(frozen=True)

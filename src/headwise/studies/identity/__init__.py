@@ -33,15 +33,15 @@ from headwise.attributions import ORIGINS
 from headwise.errors import InputError
 from headwise.models.model import Model
 from headwise.models.packaged import packaged_folder
-from headwise.probes.identity import INPUT, SETS, Material, Question, Rates, answer, roles
-from headwise.probes.maps import MAPS, Recipe
-from headwise.probes.recovery import DISTANCES, Sentences
 from headwise.stats import Pieces, Sums
 from headwise.stats.reservoir import hashed, threshold
 from headwise.studies import STUDIES
 from headwise.studies.answers import Answer
 from headwise.studies.identity.answers import answers
 from headwise.studies.identity.figures import identity_figures
+from headwise.studies.identity.learned import INPUT, SETS, Material, Question, Rates, answer, roles
+from headwise.studies.identity.maps import MAPS, Recipe
+from headwise.studies.identity.recovery import DISTANCES, Sentences
 from headwise.studies.identity.table import identity_table
 from headwise.studies.identity.tokens import TAGS, by_frequency, by_tag, with_attribution
 from headwise.studies.needs import Cost, Means

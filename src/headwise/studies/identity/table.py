@@ -9,9 +9,9 @@ import polars as pl
 from scipy.special import stdtrit
 from torch import Tensor
 
-from headwise.probes.identity import SETS
-from headwise.probes.recovery import READINGS
 from headwise.stats import Sums
+from headwise.studies.identity.learned import SETS
+from headwise.studies.identity.recovery import READINGS
 from headwise.studies.identity.tokens import MEASURES, TAGS
 from headwise.studies.study import State
 

@@ -33,19 +33,19 @@ from headwise.errors import InputError
 from headwise.measures import ATTENTION
 from headwise.measures.wordmaps import Words, word_map
 from headwise.models.model import Model
-from headwise.probes.controls import selectivity
-from headwise.probes.dependency import FRAME, PROBES, Training, predicted, trained
-from headwise.probes.frames import frame
-from headwise.probes.structural import Scale, Scaled, StructuralTraining, distances, fitted
-from headwise.probes.treebank import ByNumber, Features, Treebank, facts
-from headwise.probes.trees import tree_distances
-from headwise.probes.untrained import untrained
-from headwise.probes.vectors import word_vectors
 from headwise.stats import Pieces, Sums
 from headwise.studies import STUDIES
 from headwise.studies.answers import DOING, Answer
 from headwise.studies.needs import Cost, Needs
+from headwise.studies.probe.controls import selectivity
+from headwise.studies.probe.dependency import FRAME, PROBES, Training, predicted, trained
 from headwise.studies.probe.figures import structural_figure, table3_figure, weights_figure
+from headwise.studies.probe.frames import frame
+from headwise.studies.probe.structural import Scale, Scaled, StructuralTraining, distances, fitted
+from headwise.studies.probe.treebank import ByNumber, Features, Treebank, facts
+from headwise.studies.probe.trees import tree_distances
+from headwise.studies.probe.untrained import untrained
+from headwise.studies.probe.vectors import word_vectors
 from headwise.studies.study import Hidden, Reading, Setting, State, Stats, Study, at
 from headwise.text.conllu import Sentence
 from headwise.types import Layer

@@ -1,0 +1,229 @@
+"""Whole comparisons of tiny models: what is equal stays equal, what was permuted is found, the rest is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+import headwise as hw
+from headwise.cli import main
+from headwise.errors import InputError
+from headwise.reports.comparison.distances import between
+from headwise.reports.comparison.run import compare
+from headwise.results import open_result
+from headwise.studies.profile import NUMBERS
+from headwise.text.corpus import open_corpus
+
+LINES = [
+    f"The {thing} of the {place}, old and {how}, was in the sea."
+    for thing in ("dog", "cat", "river")
+    for place in ("city", "north")
+    for how in ("big", "young", "said")
+]
+OTHER = [f"It is said, again, that {line.lower()} So it was." for line in LINES]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("corpus") / "lines.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def other(corpus: Path) -> Path:
+    path = corpus.with_name("other.txt")
+    path.write_text("\n".join(OTHER) + "\n")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures take most of the time; they are drawn where a test is about them."""
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr("headwise.reports.comparison.run.figures_of", lambda *_: {})
+
+
+@pytest.fixture
+def drawn() -> None:
+    """A test that asks for this has its figures."""
+
+
+def permuted(model: hw.Model, order: dict[int, list[int]]) -> hw.Model:
+    """The same function with the heads of some layers in another order."""
+    network = copy.deepcopy(model.hf)
+    for index, heads in order.items():
+        attention = network.encoder.layer[index].attention
+        size = attention.self.attention_head_size
+        rows = torch.cat([torch.arange(head * size, (head + 1) * size) for head in heads])
+        with torch.no_grad():
+            for linear in (attention.self.query, attention.self.key, attention.self.value):
+                linear.weight.copy_(linear.weight[rows])
+                linear.bias.copy_(linear.bias[rows])
+            attention.output.dense.weight.copy_(attention.output.dense.weight[:, rows])
+    return hw.load((network, model.tokenizer))
+
+
+def test_a_model_beside_itself_does_not_differ(load, corpus, tmp_path):
+    table = compare(load("tiny:bert"), load("tiny:bert"), corpus=corpus, out=tmp_path / "out").table
+    assert len(table) == 12 * len(NUMBERS)
+    assert table["change"].abs().max() == 0
+    assert not table["clear"].any()
+    assert table["name"].to_list() == table["matched"].to_list()
+
+
+def test_permuted_heads_are_found_by_their_attention(load, corpus, tmp_path):
+    order = {0: [2, 0, 3, 1], 2: [1, 0, 2, 3]}
+    model = load("tiny:bert")
+    result = compare(model, permuted(model, order), corpus=corpus, out=tmp_path / "out", match="attention", texts=6)
+    heads = result.table.unique("name", maintain_order=True)
+    for row in heads.iter_rows(named=True):
+        places = order.get(row["layer"], [0, 1, 2, 3])
+        assert row["matched"] == f"L{row['layer']}.H{places.index(row['head'])}"
+    assert heads["cost"].max() < 1e-5
+    assert (heads["kept"] == 1).all()
+    assert result.table["change"].abs().max() < 1e-5
+
+
+def test_distances_between_models_against_plain_loops(load, corpus):
+    a = load("tiny:bert")
+    b = permuted(a, {1: [3, 2, 1, 0]})
+    with torch.no_grad():
+        b.hf.encoder.layer[0].attention.self.query.weight.mul_(1.7)
+    found = between(a, b, open_corpus(corpus), texts=2, max_tokens=None, truncate=False)
+    for document, text in enumerate(LINES[:2]):
+        x, y = (model.trace(text).attention("raw").double().flatten(0, 1).numpy() for model in (a, b))
+        n = x.shape[-1]
+        x, y = (0.999 * rows / rows.sum(-1, keepdims=True) + 0.001 / n for rows in (x, y))
+        naive = np.array([[_js(p, q) for q in y] for p in x])
+        np.testing.assert_allclose(found.sums[document], naive, rtol=1e-3, atol=1e-5)
+        assert found.tokens[document] == n
+
+
+def _js(p: np.ndarray, q: np.ndarray) -> float:
+    middle = (p + q) / 2
+    return float((p * np.log(p / middle)).sum() / 2 + (q * np.log(q / middle)).sum() / 2)
+
+
+def test_two_corpora_of_one_model_are_not_paired(load, corpus, other, tmp_path):
+    result = compare(load("tiny:bert"), corpus=corpus, corpus_b=other, out=tmp_path / "out")
+    assert result.manifest["settings"]["paired"] is False
+    assert result.manifest["names"] == ["tiny:bert on lines.txt", "tiny:bert on other.txt"]
+    sides = {side: open_result(tmp_path / "out" / side).table for side in "ab"}
+    for row in result.table.iter_rows(named=True):
+        means = [sides[side].filter(name=row["name"])[row["what"]][0] for side in "ab"]
+        assert [row["a"], row["b"]] == pytest.approx(means, abs=1e-12)
+        assert row["change"] == pytest.approx(means[1] - means[0], abs=1e-12)
+        assert row["low"] <= row["change"] <= row["high"]
+    assert "nor are their lengths" in (tmp_path / "out" / "page.html").read_text()
+
+
+def test_stored_results_are_compared_again_and_give_the_same(load, corpus, tmp_path):
+    model = load("tiny:bert")
+    changed = permuted(model, {0: [3, 1, 2, 0]})
+    live = compare(model, changed, corpus=corpus, out=tmp_path / "live")
+    stored = compare(str(tmp_path / "live" / "a"), str(tmp_path / "live" / "b"), out=tmp_path / "stored")
+    assert live.table.equals(stored.table)
+    again = compare(model, changed, corpus=corpus, out=tmp_path / "live")
+    assert again.table.equals(live.table)
+    assert live.table.filter("clear")["layer"].unique().to_list() == [0]
+    assert set(live.table.filter("clear")["head"]) <= {0, 3}
+
+
+def test_other_studies_give_differences_without_intervals(load, corpus, tmp_path):
+    model = load("tiny:bert")
+    result = compare(
+        model, permuted(model, {0: [3, 1, 2, 0]}), corpus=corpus, out=tmp_path / "out", study="surface",
+        settings={"surface": {"quantities": ("raw",)}},
+    )  # fmt: skip
+    assert result.table["low"].null_count() == len(result.table)
+    found = result.table.filter((pl.col("name") == "L0.H0") & (pl.col("what") == "raw entropy"))
+    tables = [open_result(tmp_path / "out" / side).table.filter(name="L0.H0")["entropy"][0] for side in "ab"]
+    assert found["change"][0] == pytest.approx(tables[1] - tables[0])
+    assert "no intervals" in (tmp_path / "out" / "page.html").read_text()
+
+
+def test_effects_of_taking_heads_away_are_compared_with_intervals(load, corpus, tmp_path):
+    """Two heads that changed places: what the one lost the other has won, text by text."""
+    model, settings = load("tiny:bert"), {"ablation": {"texts": 12, "ways": ("mean",), "curve": 0}}
+    table = compare(
+        model, permuted(model, {0: [3, 1, 2, 0]}), corpus=corpus, out=tmp_path / "out", study="ablation",
+        settings=settings, resamples=200,
+    ).table  # fmt: skip
+    assert set(table["what"]) == {"effect"}
+    assert table["low"].null_count() == 0
+    change = dict(table.select("name", "change").iter_rows())
+    own = dict(open_result(tmp_path / "out" / "a").table.filter(part="head").select("name", "value").iter_rows())
+    assert change["L0.H0"] == pytest.approx(own["L0.H3"] - own["L0.H0"], abs=1e-6)
+    assert change["L0.H3"] == pytest.approx(-change["L0.H0"], abs=1e-6)
+    assert change["L1.H2"] == pytest.approx(0, abs=1e-6)
+
+
+def test_an_encoder_decoder_has_three_stacks(load, tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{line}\t{line}\n" for line in LINES))
+    result = compare(
+        load("tiny:t5"), load("tiny:t5"), corpus=path, columns=[0, 1], out=tmp_path / "out", resamples=200
+    )  # fmt: skip
+    assert result.table["stack"].unique(maintain_order=True).to_list() == ["encoder", "decoder", "cross"]
+    assert "previous" not in set(result.table.filter(stack="cross")["what"])
+
+
+def test_models_of_different_sizes_are_matched_by_profile_and_refused_by_position(load, corpus, tmp_path):
+    a, b = load("tiny:bert"), load("tiny:gpt2")
+    small = hw.load((copy.deepcopy(b.hf), b.tokenizer))
+    assert compare(a, small, corpus=corpus, out=tmp_path / "profile", match="profile").table["name"].n_unique() == 12
+    with pytest.raises(InputError, match="causal"):
+        compare(a, b, corpus=corpus, out=tmp_path / "rows", match="attention")
+
+
+def test_what_cannot_be_compared_is_refused_with_the_reason(load, corpus, other, tmp_path):
+    a, b = load("tiny:bert"), load("tiny:roberta")
+    with pytest.raises(InputError, match="same tokens, but text 0"):
+        compare(a, b, corpus=corpus, out=tmp_path / "tokens", match="attention")
+    with pytest.raises(InputError, match="two sides"):
+        compare(a, out=tmp_path / "one")
+    with pytest.raises(InputError, match="'nonsense'"):
+        compare(a, b, out=tmp_path / "match", match="nonsense")
+    with pytest.raises(InputError, match="two corpora"):
+        compare(a, a, corpus=corpus, corpus_b=other, out=tmp_path / "texts", match="attention")
+    hw.run("surface", a, corpus=corpus, out=tmp_path / "surface")
+    hw.run("profile", a, corpus=corpus, out=tmp_path / "profile")
+    with pytest.raises(InputError, match="second result"):
+        compare(str(tmp_path / "profile"), corpus_b=other, out=tmp_path / "run")
+    with pytest.raises(InputError, match="same study"):
+        compare(str(tmp_path / "surface"), str(tmp_path / "profile"), out=tmp_path / "studies")
+    with pytest.raises(InputError, match="stored result has none"):
+        compare(str(tmp_path / "profile"), a, corpus=corpus, out=tmp_path / "rows", match="attention")
+    with pytest.raises(InputError, match="another result"):
+        compare(str(tmp_path / "profile"), a, corpus=corpus, out=tmp_path / "surface")
+
+
+@pytest.mark.usefixtures("drawn")
+def test_the_command_says_what_it_found_and_the_page_needs_nothing(corpus, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    command = ["compare", "tiny:bert", "tiny:roberta", "--match", "profile", "--corpus", str(corpus), "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["headwise", *command])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 0
+    assert "Of 96 differences (12 heads, 8 numbers each)" in capsys.readouterr().out
+    page = (out / "page.html").read_text("ascii")
+    assert "<script" not in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "default-src 'none'" in page
+    assert page.count("<img") == 3
+    settings = json.loads((out / "manifest.json").read_text())["settings"]
+    assert (settings["seed"], settings["paired"], settings["match"]) == (0, True, "profile")
+    monkeypatch.setattr(sys, "argv", ["headwise", "compare", "tiny:bert", "--out", str(tmp_path / "x")])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    assert len(capsys.readouterr().err.strip().split("\n")) == 1
