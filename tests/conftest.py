@@ -7,25 +7,31 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported
 
 import ast
+import re
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
 from jaxtyping._import_hook import JaxtypingTransformer
 
+_SOURCES = "".join(file.read_text("utf-8") for file in (Path(__file__).parent.parent / "src").rglob("*.py"))
+_ALIASES = set(re.findall(r"^(\w+) = (?:Float|Int|Bool|Shaped)\[", _SOURCES, re.MULTILINE))
+_SHAPES = re.compile(rf"Tensor, |ndarray, |\b({'|'.join(sorted(_ALIASES))})\b")
 _checked = JaxtypingTransformer.visit_FunctionDef
 
 
-def _checked_unless_nested(self: JaxtypingTransformer, node: ast.FunctionDef) -> ast.AST:
-    """A function within a function is made anew at every call: to check its types would compile a checker each time,
-    which was most of the time of tests with hooks."""
+def _shapes_checked(self: JaxtypingTransformer, node: ast.FunctionDef) -> ast.AST:
+    """Shapes are checked at every call of a function that names any; plain types are left to pyright, for a third of
+    the suite's time went there. A function within a function is made anew at every call, and its checker too."""
+    named = any(_SHAPES.search(ast.unparse(part)) for part in (node.args, node.returns) if part)
     nested = any(isinstance(parent, ast.FunctionDef) for parent in self._parents)
-    return node if nested else _checked(self, node)
+    return _checked(self, node) if named and not nested else node
 
 
-JaxtypingTransformer.visit_FunctionDef = _checked_unless_nested  # before headwise is imported
+JaxtypingTransformer.visit_FunctionDef = _shapes_checked  # before headwise is imported
 
 import headwise as hw  # noqa: E402 - see above
 from headwise.errors import ModelError  # noqa: E402

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -17,13 +18,14 @@ import torch
 
 from headwise.engine.fold import Folded
 from headwise.engine.local import fold_locally
-from headwise.engine.run import run
+from headwise.engine.run import run as whole_run
 from headwise.errors import HeadwiseError, InputError
 from headwise.models.load import load
 from headwise.results import open_result
 from references.patience import patience
 
 MODEL = "tiny:bert"
+run = partial(whole_run, figures=False)  # tests/studies look at figures; here it is states and tables
 
 
 @pytest.fixture(autouse=True)

@@ -188,6 +188,13 @@ def test_every_figure_of_every_study_is_drawn_as_it_is_written_down(results: dic
     assert drawn == FIGURES
 
 
+def test_every_figure_is_what_vega_lite_allows(results: dict[str, Result]) -> None:
+    """A run writes figures without validation, which takes long; opening one validates it."""
+    for result in results.values():
+        for figure in result.figures:
+            result.figure(figure)
+
+
 def test_every_figure_has_a_caption_and_a_title(results: dict[str, Result]) -> None:
     for study, result in results.items():
         for figure in result.figures:

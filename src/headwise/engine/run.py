@@ -68,12 +68,14 @@ def run(
     max_tokens: int | None = None,
     seed: int = 0,
     parts: int = 0,
+    figures: bool = True,
     progress: bool | None = None,
 ) -> Results:
     """Run one study, or several in one pass, and write the results; returns them by the names of the studies.
 
     `settings` are per study, e.g. {"surface": {"quantities": ("raw", "effective")}}. With `first`, only so many
     documents are read. `parts`: also write each table of all shards but one in so many, for intervals over texts.
+    Without `figures` only tables are written, which is quicker; what is finished is opened as it is.
     `corpus` may be a table of polars, pandas or datasets; `out` an address (s3://…), where finished results go.
     """
     names = _named(studies)
@@ -98,7 +100,7 @@ def run(
     if there:
         pull(there, home)
     with claim(home):
-        results = _carried_out(chosen, loaded, plan, home, crew, parts, progress)
+        results = _carried_out(chosen, loaded, plan, home, crew, parts, figures, progress)
     if there:
         push(home, there)
     return Results(results)
@@ -131,8 +133,9 @@ def _loaded(model: str | Model, names: Sequence[str], *, task: str | None, dtype
 
 
 def _carried_out(
-    chosen: Sequence[Study], model: Model, plan: Plan, out: Path, crew: Crew, parts: int, progress: bool | None
-) -> dict[str, Result]:
+    chosen: Sequence[Study], model: Model, plan: Plan, out: Path, crew: Crew, parts: int, figures: bool,
+    progress: bool | None,
+) -> dict[str, Result]:  # fmt: skip
     """Fold what is not done, add up, write; what is finished is opened."""
     folders = {study.name: out / study.name if len(chosen) > 1 else out for study in chosen}
     if (done := _finished(plan, folders)) is not None:
@@ -143,7 +146,7 @@ def _carried_out(
     facts = _facts(plan, model, total, proof, crew)
     sums = dealt(work, total.counts["shards"], parts, plan=plan.digest) if parts else []
     results = {
-        study.name: _write(study, total, sums, folders[study.name], facts, model, teller(study.name, progress))
+        study.name: _write(study, total, sums, folders[study.name], facts, model, figures, teller(study.name, progress))
         for study in chosen
     }
     shutil.rmtree(work)
@@ -283,12 +286,14 @@ def _facts(plan: Plan, model: Model, total: Folded, proof: Mapping[str, Any] | N
 
 def _write(
     study: Study, total: Folded, sums: Sequence[Folded], folder: Path, facts: Mapping[str, Any], model: Model,
-    report: Callable[[str], None],
+    drawn: bool, report: Callable[[str], None],
 ) -> Result:  # fmt: skip
     of_model = study.of_model(model)
     state = State(study.conclude(plus(total.states[study.name], of_model), model, report))
     setting = setting_of(facts)
-    figures = {name: chart.to_dict() for name, chart in study.figures(state, setting).items()}
+    charts = study.figures(state, setting) if drawn else {}
+    # subtle: altair's validation takes longer than the drawing; tests/studies/test_figures.py does it for every figure
+    figures = {name: chart.to_dict(validate=False) for name, chart in charts.items()}
     manifest = {"study": study.name, "settings": json.loads(json.dumps(study.settings(), default=list)), **facts}
     without = tables_without(study, sums, of_model, setting)
     return write_result(folder, manifest, study.table(state, setting), packed(state), figures, parts=without)

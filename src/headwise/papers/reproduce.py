@@ -159,7 +159,8 @@ def _controls(jobs: Sequence[Job], model: Model, place: Path, asked: Asked) -> d
     runs: dict[str, list[dict[str, Result]]] = {kind: [] for kind in KINDS}
     for kind, seed in product(KINDS, range(asked.controls)):
         asked.say(f"the control: {kind}, seed {seed}")
-        runs[kind].append(_run(jobs, KINDS[kind](model, seed), place, asked.of_control(asked.out / f"{kind}-{seed}")))
+        folder = asked.of_control(asked.out / f"{kind}-{seed}")
+        runs[kind].append(_run(jobs, KINDS[kind](model, seed), place, folder, figures=False))
     return runs
 
 

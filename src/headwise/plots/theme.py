@@ -20,20 +20,24 @@ FONT = "Helvetica Neue, Helvetica, Arial, DejaVu Sans, sans-serif"
 FORMATS = (".svg", ".png", ".pdf", ".html")
 Chart = alt.Chart | alt.LayerChart | alt.HConcatChart | alt.VConcatChart | alt.FacetChart | alt.RepeatChart
 
+LOOK = alt.Config(
+    font=FONT,
+    background="white",
+    padding=16,
+    title=alt.TitleConfig(anchor="start", fontSize=16, subtitleFontSize=12, subtitleColor="#444", offset=14),
+    axis=alt.AxisConfig(labelFontSize=11, titleFontSize=12, titleFontWeight="normal", grid=False),
+    legend=alt.LegendConfig(labelFontSize=11, titleFontSize=12, titleFontWeight="normal", titleLimit=260),
+    view=alt.ViewConfig(stroke="#ddd"),
+    range=alt.RangeConfig(category=CATEGORIES),
+)
+
 alt.data_transformers.disable_max_rows()
 
 
 def themed(chart: Any, title: str, *caption: str) -> Any:
     """The chart with a title, a caption below it that says what to see, and the common look."""
-    return inline(
-        chart.properties(title=alt.TitleParams(title, subtitle=list(caption)))
-        .configure(font=FONT, background="white", padding=16)
-        .configure_title(anchor="start", fontSize=16, subtitleFontSize=12, subtitleColor="#444", offset=14)
-        .configure_axis(labelFontSize=11, titleFontSize=12, titleFontWeight="normal", grid=False)
-        .configure_legend(labelFontSize=11, titleFontSize=12, titleFontWeight="normal", titleLimit=260)
-        .configure_view(stroke="#ddd")
-        .configure_range(category=CATEGORIES)
-    )
+    # subtle: one change for all of it, as altair copies a chart with all its parts at each `configure_…`
+    return inline(chart.properties(title=alt.TitleParams(title, subtitle=list(caption)), config=LOOK))
 
 
 def save_chart(chart: Any, path: str | Path) -> Path:

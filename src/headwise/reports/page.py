@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -278,7 +279,8 @@ def chart_library() -> str:
     """Vega, Vega-Lite and vega-embed as vl-convert carries them, in ASCII."""
     import vl_convert
 
-    return "".join(c if ord(c) < 128 else f"\\u{ord(c):04x}" for c in vl_convert.javascript_bundle())  # pyright: ignore[reportCallIssue]
+    bundled: str = vl_convert.javascript_bundle()  # pyright: ignore[reportCallIssue]
+    return re.sub(r"[^\x00-\x7f]", lambda found: f"\\u{ord(found[0]):04x}", bundled)
 
 
 def policy(script: str, charts: str) -> str:
