@@ -8,13 +8,14 @@ import json
 import sys
 from itertools import product
 from pathlib import Path
+from typing import get_args
 
 import polars as pl
 import pytest
 from jsonschema import Draft202012Validator
 
 from headwise.cli import main
-from headwise.reports.onepage import card, html, interval, markdown, percent
+from headwise.reports.onepage import TESTED, TESTED_BY, card, html, interval, markdown, percent
 from headwise.reports.verdict import (
     NAMES,
     SENTENCES,
@@ -26,7 +27,7 @@ from headwise.reports.verdict import (
     plain,
     real_name,
 )
-from headwise.studies.answers import VERDICTS, Vote
+from headwise.studies.answers import VERDICTS, Tested, Vote
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "verdict.json"
 FACTS = {
@@ -45,13 +46,18 @@ FOUND = Judgement(
 
 
 def test_there_is_a_sentence_for_every_outcome() -> None:
-    assert set(SENTENCES) == {*product(("unique", "carries", "words", "matters"), VERDICTS), ("matters", None)}
+    assert set(SENTENCES) == {*product(("unique", "carries", "words", "heads", "matters"), VERDICTS), ("matters", None)}
     assert all(may and may_not for may, may_not in SENTENCES.values())
 
 
 def test_of_several_votes_on_one_question_the_worst_counts_and_what_nobody_asked_is_told() -> None:
     votes = [Vote("unique", "yes", ""), Vote("unique", "with care", ""), Vote("carries", "no", "")]
-    assert outcomes(votes) == {"unique": "with care", "carries": "no", "words": None, "matters": None}
+    assert outcomes(votes) == {"unique": "with care", "carries": "no", "words": None, "heads": None, "matters": None}
+
+
+def test_what_was_not_tested_says_who_would_and_ablation_is_a_test_of_heads() -> None:
+    assert set(TESTED) == set(TESTED_BY) == set(get_args(Tested))
+    assert outcomes([Vote("heads", "with care", "")])["heads"] == "with care"
 
 
 def test_numbers_are_the_means_over_heads_and_shares_of_heads() -> None:
@@ -83,7 +89,7 @@ def test_markdown_and_card_say_it_all() -> None:
                  "| 46\u00a0% of what is sent follows the weights | 40\u00a0% to 50\u00a0% | 1,200 texts |",
                  "| 50\u00a0% of the heads are sinks | – | 1,200 texts |",
                  "| Do they carry anything? | no | b | `norms` |",
-                 "| Does what they name matter to the answer? | not tested | | |",
+                 "| Does what they name matter to the answer? | not tested | faithfulness would test it, on texts with --label | |",
                  "- this.", "## You may not write"):  # fmt: skip
         assert line in said.splitlines()
     assert "Model all-MiniLM-L6-v2 (headwise calls it demo), weights abc123; corpus <dev>.tsv, fingerprint f00d" in said

@@ -1,5 +1,7 @@
 """Ablation over a corpus: effects are those of a plain loop, whatever the batches and shards; the table; the words."""
 
+# ruff: noqa: E501 - sentences are compared whole
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -18,6 +20,7 @@ from headwise.interventions.outcomes import ask
 from headwise.studies.ablation import Ablation
 from headwise.studies.ablation.answers import MATTER, answers
 from headwise.studies.ablation.facts import SCHEMA, ends
+from headwise.studies.answers import BELIEVE
 from headwise.studies.study import Setting
 from references.compare import assert_close
 
@@ -124,7 +127,7 @@ def table_of(values: list[float], lows: list[float | None], rho: dict[str, tuple
 
 def test_the_words_of_a_table_by_hand() -> None:
     rho = {"estimate": (0.9, 0.8), "entropy": (-0.6, -0.7), "norm": (0.5, 0.4), "null": (float("nan"), None)}
-    first, second = answers(table_of([1.0, 3.0, -1.0, 0.0], [0.5, 2.0, -2.0, -0.1], rho), HEADS)
+    first, second, _ = answers(table_of([1.0, 3.0, -1.0, 0.0], [0.5, 2.0, -2.0, -0.1], rho), HEADS)
     assert first.question == MATTER
     assert first.says == (
         "Taken away alone, 2 of 4 heads make it worse for sure; the 4 that matter most (L0.H1, L0.H0, L1.H1, L1.H0) "
@@ -150,7 +153,28 @@ def test_how_well_a_statistic_tells_is_said_by_two_thresholds(value: float, word
     )
 
 
-def test_too_few_texts_are_said_so() -> None:
+@pytest.mark.parametrize(
+    ("lows", "highs", "verdict", "said"),
+    [
+        ([0.001] * 9 + [-1.0], [0.2] * 10, "yes", "9 of 10 heads change the answer for sure when taken away alone, 0 for sure do not"),
+        ([0.001] * 8 + [-1.0] * 2, [0.2] * 10, "with care", "8 of 10 heads change the answer for sure when taken away alone, 0 for"),
+        ([0.00099] * 10, [0.2] * 10, "with care", "0 of 10 heads change the answer for sure when taken away alone, 0 for sure"),
+        ([-0.2] * 9 + [-1.0], [-0.001] * 9 + [1.0], "yes", "9 of 10 heads change the answer for sure"),
+        ([-0.0009] * 9 + [-1.0], [0.0009] * 9 + [1.0], "no", "0 of 10 heads change the answer for sure when taken away alone, 9 for sure"),
+        ([-0.0009] * 8 + [-1.0] * 2, [0.0009] * 10, "with care", "0 of 10 heads change the answer for sure when taken away alone, 8 for"),
+        ([-0.0009] * 10, [0.001] * 10, "with care", "alone, 0 for sure do not (by 0.001 or more; 4 texts)"),
+    ],
+)  # fmt: skip
+def test_heads_that_matter_vote_on_the_verdict(lows: list, highs: list, verdict: str, said: str) -> None:
+    table = table_of([0.1] * 10, lows, {}).with_columns(high=pl.Series(highs))
+    (vote,) = [answer.vote for answer in answers(table, HEADS) if answer.question == BELIEVE]
+    assert vote is not None
+    assert (vote.tested, vote.verdict) == ("heads", verdict)
+    assert said in vote.because
+
+
+def test_too_few_texts_are_said_so_and_have_no_vote() -> None:
+    assert not [answer for answer in answers(table_of([1.0] * 4, [None] * 4, {}), HEADS) if answer.vote]
     first, *_ = answers(table_of([1.0] * 4, [None] * 4, {}), HEADS)
     assert "Taken away alone, 4 texts are too few for intervals;" in first.says
     assert list(answers(pl.DataFrame(schema=SCHEMA), HEADS)) == []

@@ -28,6 +28,7 @@ weights; the share of the weight that is parked on no word, and where, if that i
   headwise inspect "The quick brown fox jumps over the lazy dog." --figure out.svg
   headwise inspect "He went to the bank." "It was closed." --layer 3 --quantity effective
   headwise inspect "Once upon a time" --model demo-llm --matters
+  headwise inspect "Once upon a time" --model demo-llm --exact --layer 3
   headwise inspect "Once upon a time" --model demo-llm --json -
 """
 
@@ -43,6 +44,7 @@ Json = Annotated[str | None, typer.Option("--json", help="Write tokens and table
 Csv = Annotated[Path | None, typer.Option("--csv", help="Write the table as CSV.")]
 Parquet = Annotated[Path | None, typer.Option("--parquet", help="Write the table as parquet.")]
 Matters = Annotated[bool, typer.Option("--matters", help="Add what the model loses without each head, to first order.")]
+Exact = Annotated[bool, typer.Option("--exact", help="The same by taking every head away: slower, a pass for two heads.")]
 Save = Annotated[Path | None, typer.Option(help="Save the whole trace, for hw.open and `headwise view --from`.")]
 
 
@@ -58,6 +60,7 @@ def inspect(
     words: Words = False,
     query: Query = None,
     matters: Matters = False,
+    exact: Exact = False,
     truncate: options.Truncate = False,
     device: options.Device = "cpu",
     figure: Figure = None,
@@ -74,7 +77,7 @@ def inspect(
     loaded = load(model, task=own_task(model) if task is None else task, device=device)
     trace = loaded.trace(options.read_text(text), pair, truncate=truncate)
     heads = trace.heads(quantity, stack=stack)
-    table = _chosen(with_matters(heads, trace, stack) if matters else heads, layer, head)
+    table = _chosen(with_matters(heads, trace, stack, exact=exact) if matters or exact else heads, layer, head)
     answer = answered(trace.model, trace.text, trace.target)
     written = _write(trace, table, answer, json_=json_, csv=csv, parquet=parquet, save=save)
     if figure is not None:
@@ -85,7 +88,7 @@ def inspect(
             print(f"wrote {path}", file=sys.stderr)
 
 
-def with_matters(heads: pl.DataFrame, trace: Trace, stack: str | None) -> pl.DataFrame:
+def with_matters(heads: pl.DataFrame, trace: Trace, stack: str | None, *, exact: bool) -> pl.DataFrame:
     """The table with `matters`, in the unit of what the model does (nats of a loss, or 1 − cos), and its lamp."""
     from dataclasses import replace
 
@@ -98,10 +101,10 @@ def with_matters(heads: pl.DataFrame, trace: Trace, stack: str | None) -> pl.Dat
 
     if heads["head"].null_count():
         raise InputError("Heads matter, but mixing and origins have none; choose raw, effective, null or norm.")
-    found = matters_of(trace.model, trace.text, trace.target, stack=stack).flatten().tolist()
+    found = matters_of(trace.model, trace.text, trace.target, stack=stack, exact=exact).flatten().tolist()
     unit = "(1 − cos)" if kind_of(trace.model) in DISTANCES else "nats"
     read = [head for row in readings(trace, stack=stack) for head in row]
-    known = [replace(head, matters=moved, unit=unit) for head, moved in zip(read, found, strict=True)]
+    known = [replace(head, matters=moved, unit=unit, exact=exact) for head, moved in zip(read, found, strict=True)]
     return with_lamps(heads, known).with_columns(matters=pl.Series(found))
 
 

@@ -15,7 +15,15 @@ TESTED = {
     "unique": "Are the weights unique?",
     "carries": "Do they carry anything?",
     "words": "Are hidden tokens still words?",
+    "heads": "Do the heads matter to the answer?",
     "matters": "Does what they name matter to the answer?",
+}
+TESTED_BY = {
+    "unique": "lamps or nullspace would test it",
+    "carries": "lamps or norms would test it",
+    "words": "mixing would test it",
+    "heads": "ablation would test it, on six texts or more",
+    "matters": "faithfulness would test it, on texts with --label",
 }
 KINDS = {"yes": "yes", "with care": "care", "no": "no"}  # classes of the style sheets
 
@@ -51,7 +59,8 @@ def block(found: Judgement) -> Iterable[str]:
         yield f'<tr><td>{text(TESTED[tested])}</td><td class="n {KINDS[vote]}">{vote}</td>'
         yield f'<td>{text(because)} <span class="muted">{text(study)}</span></td></tr>\n'
     for one in found.not_tested:
-        yield f"<tr><td>{text(TESTED[one])}</td><td class='n muted'>not tested</td><td></td></tr>\n"
+        yield f"<tr><td>{text(TESTED[one])}</td><td class='n muted'>not tested</td>"
+        yield f"<td class='muted'>{TESTED_BY[one]}</td></tr>\n"
     yield '</table></div>\n<div class="two">\n'
     yield f"<div><h2>You may write</h2>{_list(found.may)}</div>\n"
     yield f"<div><h2>You may not write</h2>{_list(found.may_not)}</div>\n</div>\n"
@@ -77,7 +86,7 @@ def markdown(found: Judgement, *, level: int = 1) -> str:
     head, sub = "#" * level, "#" * (level + 1)
     rows = [f"| {percent(n.value)} {n.says} | {interval(n)} | {n.n:,} texts |" for n in found.numbers]
     tests = [f"| {TESTED[tested]} | {vote} | {because} | `{study}` |" for study, tested, vote, because in found.votes]
-    tests += [f"| {TESTED[one]} | not tested | | |" for one in found.not_tested]
+    tests += [f"| {TESTED[one]} | not tested | {TESTED_BY[one]} | |" for one in found.not_tested]
     lines = [
         f"{head} {QUESTION}", "", f"**{LEAD[found.verdict]}.** {found.short}", "", _subject(found), "",
         *(["| number | 95 % interval | n |", "|---|---|---|", *rows, ""] if rows else []),

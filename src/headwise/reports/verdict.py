@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 
@@ -64,6 +64,18 @@ SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
         "“attention to word k” beyond the first layer: hidden tokens are mixtures.",
     ),
     ("words", "no"): ("“attention to position k”.", "“attention to word k” beyond the first layer."),
+    ("heads", "yes"): (
+        "“without this head the model's answer changes”, of almost any head.",
+        "“… because of what the head looks at”: a head that is taken away takes all of its map with it.",
+    ),
+    ("heads", "with care"): (
+        "“without L4.H7 the model's answer changes by x”, of a head for which it was measured.",
+        "the same of a head that was chosen for its map.",
+    ),
+    ("heads", "no"): (
+        "nothing of a single head's part in the answer.",
+        "“the model uses L4.H7”: without any one head it answers as before.",
+    ),
     ("matters", "yes"): (
         "“removing the tokens that attention names moves the prediction more than random ones do.”",
         "that attention is the explanation: other methods may name other tokens.",
@@ -74,7 +86,7 @@ SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
     ),
     ("matters", "no"): ("nothing of the model's answer.", "“the model decided because of token k”."),
     ("matters", None): (
-        "nothing of the model's answer: that was not tested (faithfulness with --label, or ablation).",
+        "nothing of a token's part in the model's answer: that was not tested (faithfulness with --label).",
         "“the model decided because of token k”.",
     ),
 }
@@ -138,7 +150,7 @@ def judged(results: Results, right: Sequence[bool] = ()) -> Judgement:
 
 def outcomes(votes: Sequence[Vote]) -> dict[Tested, Verdict | None]:
     """By what was tested the worst vote; None where no study asked."""
-    tested: tuple[Tested, ...] = ("unique", "carries", "words", "matters")
+    tested: tuple[Tested, ...] = get_args(Tested)
     by_test: dict[Tested, list[Verdict]] = {
         one: [vote.verdict for vote in votes if vote.tested == one] for one in tested
     }

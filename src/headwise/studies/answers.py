@@ -20,7 +20,7 @@ QUESTIONS = (BELIEVE, DOING, MIXING, NOISE)  # in the order of the page; a study
 
 Verdict = Literal["no", "with care", "yes"]
 VERDICTS: tuple[Verdict, ...] = ("no", "with care", "yes")  # the worst first
-Tested = Literal["unique", "carries", "words", "matters"]
+Tested = Literal["unique", "carries", "words", "heads", "matters"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Vote:
     """A study's say in whether attention may be read as an explanation; `because` is a clause without a full stop.
 
     What was tested: are the weights `unique` to the head's output, does what they weigh `carry` anything, are hidden
-    tokens still their `words`, does what they name `matter` to the model's answer.
+    tokens still their `words`, do the `heads` matter to the model's answer, does what they name (`matters`).
     """
 
     tested: Tested

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from headwise.lamps import MATTERS_LITTLE
 from headwise.studies.ablation.facts import STATISTICS
-from headwise.studies.answers import Answer
+from headwise.studies.answers import BELIEVE, Answer, Verdict, Vote
 from headwise.studies.study import Setting
 from headwise.studies.tables import counted, percent
 
@@ -15,6 +16,7 @@ MATTER = "Which heads matter?"
 TELLS, HINTS = 0.6, 0.3  # |ρ| from which a statistic tells which heads matter, or only hints at it
 NAMES = {"entropy": "the entropy of its attention", "norm": "the length of what it sends", "null": "its null share"}
 FEW = 5
+MOST = 0.9  # of the heads that must matter for sure, or not matter for sure, for a plain answer
 
 
 def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
@@ -45,6 +47,22 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
         "all effects.",
     )
     yield from _statistics(table, texts)
+    if not unknown:
+        yield _voted(heads, texts)
+
+
+def _voted(heads: pl.DataFrame, texts: str) -> Answer:
+    """Whether heads matter alone: by the threshold below which the lamp *matters?* is red, for sure."""
+    needed = heads.filter((pl.col("low") >= MATTERS_LITTLE) | (pl.col("high") <= -MATTERS_LITTLE)).height
+    idle = heads.filter((pl.col("low") > -MATTERS_LITTLE) & (pl.col("high") < MATTERS_LITTLE)).height
+    verdict: Verdict = (
+        "yes" if needed >= MOST * heads.height else "no" if idle >= MOST * heads.height else "with care"
+    )
+    clause = (
+        f"{needed} of {heads.height} heads change the answer for sure when taken away alone, {idle} for sure do not "
+        f"(by {MATTERS_LITTLE} or more; {texts})"
+    )
+    return Answer(BELIEVE, f"Do the heads matter to the answer? {clause}.", vote=Vote("heads", verdict, clause))
 
 
 def _statistics(table: pl.DataFrame, texts: str) -> Iterator[Answer]:
