@@ -125,6 +125,35 @@ def test_pair_model_and_quantity_are_what_was_chosen(visit: Callable[..., Opened
     assert "gpt2" in inside.locator(".title p").inner_text()
 
 
+def test_any_head_is_switched_off_by_the_server(visit: Callable[..., Opened]) -> None:
+    opened = visit()
+    inside = asked(opened, "the river of the city", model="tiny:gpt2")
+    inside.locator("#tab-matrix").click()
+    inside.locator("#view .heat").wait_for()
+    opened.page.fill("textarea[name=text]", "something else that was typed since")
+    inside.locator("[data-live]").click()
+    inside.locator('.off[data-off]:not([data-off=""])').wait_for()
+    said = inside.locator(".off").inner_text()
+    assert re.match(r"L\d\.H\d is switched off\.", said)
+    assert "of the city" in inside.locator("h1").inner_text(), "it is about the text that was shown"
+    assert inside.locator("#view").get_attribute("data-view") == "matrix"
+    inside.locator("[data-on]").click()
+    inside.locator('.off[data-off=""]').wait_for()
+
+
+def test_only_the_frame_is_listened_to_and_only_for_heads(visit: Callable[..., Opened]) -> None:
+    opened = visit()
+    asked(opened, "the river")
+    sent: list[str] = []
+    opened.page.on("request", lambda request: sent.append(request.url))
+    opened.page.evaluate("postMessage({headwise: 'off', head: 'L0.H0', hash: ''}, '*')")
+    frame = opened.page.frames[1]
+    frame.evaluate("parent.postMessage({headwise: 'off', head: 'L0.H0&x', hash: ''}, '*')")
+    frame.evaluate("parent.postMessage({head: 'L0.H0'}, '*')")
+    opened.page.wait_for_timeout(200)
+    assert sent == []
+
+
 def test_markup_is_shown_as_it_was_typed(visit: Callable[..., Opened]) -> None:
     opened = visit()
     asked(opened, "<img src=x onerror=alert(1)> </script>")

@@ -10,6 +10,7 @@ import { savePng, saveSvg } from "./export";
 import { helpOf, listenToKeys } from "./keys";
 import { scaleBar, treatment } from "./legend";
 import { headName, type Page, stackName, visible } from "./page";
+import { Off } from "./off";
 import { Model, placeOf, type ViewName } from "./state";
 import { Store } from "./store";
 import { Strip } from "./strip";
@@ -42,14 +43,15 @@ export class App {
     const model = new Model(shown);
     const store = new Store(this.page);
     const [tabs, controls, badge, help] = [tabsOf(model), controlsOf(model), new Badge(model), helpOf()];
+    const off = new Off(model);
     const chips = new Chips(model, () => this.theme(model));
     const strip = new Strip(model, store, () => this.theme(model));
     const turnTheme = () => model.set({ theme: this.theme(model) === "dark" ? "light" : "dark" });
-    const main = el("main", {}, strip.node, this.words, chips.node, badge.node, this.root, this.legend);
+    const main = el("main", {}, strip.node, this.words, chips.node, badge.node, off.node, this.root, this.legend);
     this.home.replaceChildren(this.header(model, help, turnTheme), tabs.node, el("div", { class: "body" }, controls.node, main), this.notes(shown), help);
     const draw = () => {
       document.documentElement.dataset.theme = this.theme(model);
-      [tabs, controls, badge, chips, strip].forEach((part) => part.update());
+      [tabs, controls, badge, off, chips, strip].forEach((part) => part.update());
       void this.draw(model, store);
     };
     model.changed(draw);

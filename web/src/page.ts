@@ -50,6 +50,18 @@ export interface Stack {
   telling: [what: string, layer: number, head: number, score: number | null][];
 }
 
+/** A head that can be switched off here; `quantity` has the maps of all heads without it. */
+export interface Switched {
+  name: string;
+  stack: string;
+  layer: number;
+  head: number;
+  quantity: string;
+  says: string;
+  answers: string;
+  moved: [stack: string, layer: number, head: number, share: number][];
+}
+
 export interface Page {
   format: number;
   title: string;
@@ -60,6 +72,8 @@ export interface Page {
   notes: string[];
   start: Record<string, string | number>;
   stacks: Stack[];
+  off: Switched[];
+  live: boolean; // whether whoever shows the page can switch any head off
 }
 
 const FORMAT = 1;
@@ -70,6 +84,8 @@ export function readPage(): Page {
   if (!element?.textContent) throw new Error("This page holds no data.");
   const page = JSON.parse(element.textContent) as Page;
   if (page.format !== FORMAT) throw new Error(`This page has data of format ${page.format}; the viewer reads ${FORMAT}.`);
+  page.off ??= [];
+  page.live = Boolean(page.live) && parent !== window;
   page.stacks.forEach((stack, at) => {
     stack.keys ??= stack.queries;
     stack.at = at;

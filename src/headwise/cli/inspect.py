@@ -44,7 +44,9 @@ Json = Annotated[str | None, typer.Option("--json", help="Write tokens and table
 Csv = Annotated[Path | None, typer.Option("--csv", help="Write the table as CSV.")]
 Parquet = Annotated[Path | None, typer.Option("--parquet", help="Write the table as parquet.")]
 Matters = Annotated[bool, typer.Option("--matters", help="Add what the model loses without each head, to first order.")]
-Exact = Annotated[bool, typer.Option("--exact", help="The same by taking every head away: slower, a pass for two heads.")]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="The same by taking every head away: slower, a pass for two heads.")
+]
 Save = Annotated[Path | None, typer.Option(help="Save the whole trace, for hw.open and `headwise view --from`.")]
 
 

@@ -19,6 +19,7 @@ It has what is quick to compute (weights, norms, rollout); --with names others b
   headwise view "The trophy does not fit in the suitcase because it is too big." --out out.html
   headwise view "Der Hund bellt." "The dog barks." --model my-marian --task translation --open
   headwise view "Once upon a time" --model demo-llm --with hidden-token,globenc --matters
+  headwise view "Once upon a time" --model demo-llm --off L5.H3,L2.H1
   headwise view --from trace.safetensors --out out.html
 """
 
@@ -33,7 +34,16 @@ With = Annotated[
     str | None, typer.Option("--with", help="Further quantities, with commas between.", show_default=False)
 ]
 Everything = Annotated[bool, typer.Option("--everything", help="Every quantity, and what matters; takes longer.")]
-Matters = Annotated[bool, typer.Option("--matters", help="Ask what the model loses without each head: the third lamp.")]
+Matters = Annotated[
+    bool,
+    typer.Option("--matters", help="Ask what the model loses without each head, and switch off those it needs most."),
+]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="The same by taking every head away: slower, a pass for two heads.")
+]
+Off = Annotated[
+    str | None, typer.Option(help="Heads that the page can switch off, e.g. L5.H3,L2.H1.", show_default=False)
+]
 Open = Annotated[bool, typer.Option("--open", help="Open it in the browser.")]
 From = Annotated[Path | None, typer.Option("--from", help="A trace saved by trace.save or `inspect --save`.")]
 
@@ -49,6 +59,8 @@ def view(
     with_: With = None,
     everything: Everything = False,
     matters: Matters = False,
+    exact: Exact = False,
+    off: Off = None,
     open_: Open = False,
     from_: From = None,
     model: options.Model = "demo",
@@ -76,7 +88,7 @@ def view(
             options.read_text(str(text)), pair, truncate=truncate
         )
     chosen = choices_of(quantities, with_, everything=everything)
-    path = trace.save_html(out, matters=matters or everything, **chosen)
+    path = trace.save_html(out, matters="exact" if exact else matters or everything, off=named_heads(off), **chosen)
     print(written(path, path.stat().st_size))
     if open_:
         webbrowser.open(path.resolve().as_uri())
@@ -93,6 +105,10 @@ def choices_of(quantities: str | None, with_: str | None, *, everything: bool) -
     if quantities is not None:
         return {"quantities": names_of(quantities)}
     return {} if everything else {"besides": names_of(with_) if with_ else []}
+
+
+def named_heads(off: str | None) -> list[str] | None:
+    return None if off is None else [name.strip() for name in off.split(",")]
 
 
 def names_of(quantities: str) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from headwise.errors import InputError, TooLongError
+from headwise.interventions.off import head_named
 from headwise.models.model import Model
 from headwise.server.jobs import Job
 from headwise.traces import Trace
@@ -18,17 +19,18 @@ from headwise.viewer.of_trace import page_of_trace, shown
 
 SETS = ("quick", "all")
 MOST_CHARACTERS = 20_000  # of text and pair together
-FIELDS = ("text", "pair", "model", "quantity")
+FIELDS = ("text", "pair", "model", "quantity", "off")
 
 
 @dataclass(frozen=True)
 class Ask:
-    """`quantity` is quick, all, or one by name, which comes beside raw."""
+    """`quantity` is quick, all, or one by name, which comes beside raw. `off` is a head that is switched off."""
 
     text: str
     model: str
     pair: str | None = None
     quantity: str = "quick"
+    off: str | None = None
 
     @property
     def quantities(self) -> Sequence[str] | None:
@@ -59,7 +61,7 @@ def asked(body: Any, models: Sequence[str]) -> Ask:
         raise InputError(f"The model must be one that the server was started with: {', '.join(models)}; choose one.")
     if not isinstance(quantity, str) or quantity not in (*SETS, *quantity_labels()):
         raise InputError("The quantity must be quick, all, or one of `headwise list quantities`; choose one of these.")
-    return Ask(text, str(model), pair, quantity)
+    return Ask(text, str(model), pair, quantity, _text(body, "off") or None)
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:
@@ -82,13 +84,16 @@ def page_for(job: Job, models: Mapping[str, Model], *, max_tokens: int) -> bytes
     with stopping(job.check):
         job.tell("Reading the text", 0.0)
         _check_length(model, ask, max_tokens)
+        if ask.off is not None:
+            head_named(model, ask.off)
         trace = model.trace(ask.text, ask.pair)
         names = quantity_labels() if ask.quantities is None else ask.quantities
-        page = page_of_trace(Watched(trace, job, len(names) * len(trace.stacks)), quantities=ask.quantities)
+        page = page_of_trace(Watched(trace, job, len(names) * len(trace.stacks)), quantities=ask.quantities,
+                             off=None if ask.off is None else [ask.off])  # fmt: skip
         if not any(stack.quantities for stack in page.stacks):
             raise InputError("; ".join(reason for _, reason in page.missing) or "This model has nothing to show here.")
         job.tell("Writing the page", 0.95)
-        return html_of(page).encode("ascii")
+        return html_of(replace(page, live=True)).encode("ascii")
 
 
 def _check_length(model: Model, ask: Ask, most: int) -> None:

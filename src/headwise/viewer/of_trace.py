@@ -6,12 +6,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 
-from headwise.errors import HeadwiseError, UnknownNameError
+from headwise.errors import HeadwiseError, InputError, UnknownNameError
 from headwise.interventions.answered import answered
 from headwise.interventions.matters import matters_of
 from headwise.interventions.outcomes import DISTANCES, kind_of
@@ -27,6 +27,7 @@ from headwise.viewer.payload import (
     Stack,
     numbers,
 )
+from headwise.viewer.switched import with_heads_off
 from headwise.viewer.telling import opening, opening_head, opening_note, opening_stack, telling
 
 ALTERNATIVE = Quantity(
@@ -44,6 +45,7 @@ MARKS = re.compile("[Ġ▁]|</w>")  # of byte-level BPE, SentencePiece and the f
 LEFT_OUT = (
     "Left out, to be quick; ask for it: `headwise view --with {0}`, `--everything`, hw.view(trace, besides=['{0}'])."
 )
+Matters = bool | Literal["exact"]  # by one backward pass, or by taking every head away
 WORK = 10**11  # multiplications that a quantity may cost unasked: a few seconds
 WITHOUT_LIMIT = 128  # tokens up to which other weights are looked for unasked: each row is a linear programme
 
@@ -71,8 +73,9 @@ def page_of_trace(
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
     alternatives: int | None = None,
-    matters: bool = False,
+    matters: Matters = False,
     besides: Sequence[str] | None = None,
+    off: Sequence[str] | None = None,
 ) -> Page:
     """Everything that `trace` can show; `quantities`, `layers` and `heads` keep only the named ones.
 
@@ -81,7 +84,8 @@ def page_of_trace(
 
     `alternatives` is the number of heads for which other weights with the same output are computed, the
     one that the page opens with and at most one more a layer; None spends a few seconds on it. `matters` asks, by one
-    backward pass, what the model loses without each head, for the third lamp.
+    backward pass (or exactly), what the model loses without each head, for the third lamp, and switches the heads off
+    that matter most, one at a time; `off` names others.
     """
     missing: list[tuple[str, str]] = []
     if besides is not None and quantities is None:
@@ -92,7 +96,7 @@ def page_of_trace(
     )
     stacks = tuple(replace(stack, telling=telling(stack)) for stack in stacks)
     start = opening(opening_stack(stacks))
-    return Page(
+    page = Page(
         title=_title(trace),
         model=trace.model_name,
         stacks=stacks,
@@ -101,12 +105,24 @@ def page_of_trace(
         start=start,
         answer=answer_of(trace),
     )
+    real = _real(trace)
+    if real is not None and real.model is not None and not real.change and (matters or off):
+        return with_heads_off(page, real, off)
+    if off:
+        raise InputError("Heads are switched off in a model, but this trace has none at hand; view a text, unchanged.")
+    return page
+
+
+def _real(trace: TraceLike) -> Trace | None:
+    """The trace itself: a server watches the one that it shows."""
+    real = trace if isinstance(trace, Trace) else getattr(trace, "trace", None)
+    return real if isinstance(real, Trace) else None
 
 
 def answer_of(trace: TraceLike) -> str:
     """What the model says to the text; empty where it says nothing, or where it is not at hand."""
-    real = trace if isinstance(trace, Trace) else getattr(trace, "trace", None)
-    if not isinstance(real, Trace) or real.model is None or real.change:
+    real = _real(trace)
+    if real is None or real.model is None or real.change:
         return ""
     try:
         found = answered(real.model, real.text, real.target)
@@ -172,7 +188,7 @@ def _stack(
     heads: Sequence[int] | None,
     alternatives: int | None,
     missing: list[tuple[str, str]],
-    matters: bool,
+    matters: Matters,
 ) -> Stack:
     quantities = tuple(_quantities(trace, name, wanted, layers, heads, missing))
     stack = Stack(name, side_of(trace.queries(name)), side_of(trace.keys(name)), quantities)
@@ -251,7 +267,7 @@ def _work(trace: TraceLike, quantity: Quantity, stack: str) -> float:
     return float(quantity.work(Size(len(trace.queries(stack)), len(layers), layers[0].out.shape[-1])))
 
 
-def _facts(trace: TraceLike, stack: str, like: Maps, missing: list[tuple[str, str]], matters: bool) -> Facts | None:
+def _facts(trace: TraceLike, stack: str, like: Maps, missing: list[tuple[str, str]], matters: Matters) -> Facts | None:
     """The facts of the layers and heads that `like` shows."""
     try:
         found = trace.nullspace(stack=stack)
@@ -276,11 +292,11 @@ def _facts(trace: TraceLike, stack: str, like: Maps, missing: list[tuple[str, st
     )
 
 
-def lamps_of(trace: TraceLike, stack: str, found: Any, matters: bool) -> np.ndarray:
+def lamps_of(trace: TraceLike, stack: str, found: Any, matters: Matters) -> np.ndarray:
     """[layer head] of `Lamps`; of what only looks like a trace, what its null space tells."""
-    real = trace if isinstance(trace, Trace) else getattr(trace, "trace", None)  # a server watches the one it shows
-    if isinstance(real, Trace):
-        rows = trace_lamps(real, stack=stack, **(_moved(real, stack) if matters else {}))
+    real = _real(trace)
+    if real is not None:
+        rows = trace_lamps(real, stack=stack, **(_moved(real, stack, exact=matters == "exact") if matters else {}))
     else:
         pairs = zip(array(found.null_share).tolist(), array(found.identifiable).tolist(), strict=True)
         rows = [[lamps(Head(null_share=share, unique_rows=float(only))) for share, only in zip(*row, strict=True)]
@@ -292,11 +308,12 @@ def lamps_of(trace: TraceLike, stack: str, found: Any, matters: bool) -> np.ndar
     return lit
 
 
-def _moved(trace: Trace, stack: str) -> dict[str, Any]:
-    """What the model loses without each head, to first order; nothing where that cannot be asked."""
+def _moved(trace: Trace, stack: str, *, exact: bool) -> dict[str, Any]:
+    """What the model loses without each head; nothing where that cannot be asked."""
     try:
-        found = matters_of(trace.model, trace.text, trace.target, stack=stack)
-        return {"matters": found, "unit": "(1 − cos)" if kind_of(trace.model) in DISTANCES else "nats"}
+        found = matters_of(trace.model, trace.text, trace.target, stack=stack, exact=exact)
+        unit = "(1 − cos)" if kind_of(trace.model) in DISTANCES else "nats"
+        return {"matters": found, "unit": unit, "exact": exact}
     except HeadwiseError:
         return {}
 

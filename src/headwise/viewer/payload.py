@@ -111,6 +111,23 @@ class Stack:
 
 
 @dataclass(frozen=True)
+class Switched:
+    """A head that the page can switch off: its place, the quantity with the others' maps, and what then happens.
+
+    `moved`: stack, layer and head of the maps that move most, with the share of their weight that goes elsewhere.
+    """
+
+    name: str
+    stack: str
+    layer: int
+    head: int
+    quantity: str
+    says: str
+    answers: str
+    moved: tuple[tuple[str, int, int, float], ...]
+
+
+@dataclass(frozen=True)
 class Page:
     """`missing` names each quantity that could not be shown, with the reason; `notes` are sentences for the reader."""
 
@@ -121,6 +138,8 @@ class Page:
     notes: tuple[str, ...] = ()
     start: Mapping[str, str | int] | None = None
     answer: str = ""  # what the model itself says to the text
+    off: tuple[Switched, ...] = ()  # heads that can be switched off here
+    live: bool = False  # whether any head may be, by asking whoever shows the page
 
 
 @dataclass(frozen=True)
@@ -251,6 +270,10 @@ def header_of(page: Page, below: int) -> dict[str, Any]:
         "missing": [list(pair) for pair in page.missing],
         "notes": list(page.notes),
         "start": dict(page.start or {}),
+        "off": [
+            asdict(replace(one, moved=tuple((*at, rounded(share)) for *at, share in one.moved))) for one in page.off
+        ],
+        "live": page.live,
         "stacks": [stack_header(stack, below) for stack in page.stacks],
     }
 

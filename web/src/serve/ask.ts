@@ -5,7 +5,15 @@ import { type About, get, type Job, post, sentence } from "./api";
 import type { Theme } from "./theme";
 
 const SETS: Record<string, string> = { quick: "The usual ones", all: "Everything (takes seconds)" };
+const HEAD = /^(\w+ )?L\d{1,6}\.H\d{1,6}$/;
 const FIRST = "The trophy does not fit in the suitcase because it is too big.";
+
+interface Question {
+  text: string;
+  pair: string | null;
+  model: string;
+  quantity: string;
+}
 
 export class Ask {
   readonly node: HTMLElement;
@@ -17,6 +25,8 @@ export class Ask {
   private readonly stop = el("button", { type: "button", "data-tool": "cancel", hidden: true, click: () => void this.cancel() }, "Cancel");
   private readonly answer = el("div", { class: "invite" }, "Type a text and press Show: every head, every quantity, and when not to believe a map.");
   private job: Job | null = null;
+  private asked: Question | null = null;
+  private hash = "";
   private turn = 0;
 
   constructor(
@@ -32,18 +42,36 @@ export class Ask {
     const show = el("button", { class: "primary", type: "submit", title: "Ctrl-Enter" }, "Show");
     const choices = el("div", { class: "choices" }, labelled("Model", this.model), labelled("Quantities", this.quantity), show, this.stop, this.state);
     const form = el("form", { class: "ask" }, labelled(`Text (up to ${about.limits.tokens} tokens)`, this.text), labelled("Second text, if any; the target for a translation model", this.pair), choices);
-    form.addEventListener("submit", (event) => (event.preventDefault(), void this.send()));
+    form.addEventListener("submit", (event) => (event.preventDefault(), (this.hash = ""), void this.send(this.question())));
     form.addEventListener("keydown", (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && (event.preventDefault(), form.requestSubmit()));
     this.node = el("section", { class: "serve-text" }, form, this.answer);
     theme.changed(() => this.frame());
+    addEventListener("message", (event) => this.heard(event));
   }
 
-  private async send(): Promise<void> {
+  private question(): Question {
+    return { text: this.text.value, pair: this.pair.value || null, model: this.model.value, quantity: this.quantity.value };
+  }
+
+  /** The page in the frame wishes a head switched off; nobody else is listened to. */
+  private heard({ source, data }: MessageEvent): void {
+    const frame = this.node.querySelector("iframe");
+    if (!frame || source !== frame.contentWindow || data?.headwise !== "off" || !this.asked) return;
+    const head = String(data.head);
+    if (!HEAD.test(head)) return;
+    const state = new URLSearchParams(String(data.hash).replace(/^#/, ""));
+    state.set("quantity", `without-${head.replace(" ", "-")}`);
+    state.delete("theme");
+    this.hash = state.toString();
+    void this.send(this.asked, head);
+  }
+
+  private async send(question: Question, off: string | null = null): Promise<void> {
     const turn = ++this.turn;
     try {
       await this.end();
-      const { text, pair, model, quantity } = { text: this.text.value, pair: this.pair.value || null, model: this.model.value, quantity: this.quantity.value };
-      let job = await post<Job>("/api/jobs", { text, pair, model, quantity });
+      this.asked = question;
+      let job = await post<Job>("/api/jobs", off === null ? question : { ...question, off });
       this.job = job;
       for (let wait = 80; job.state === "waiting" || job.state === "running"; wait = Math.min(wait * 1.3, 500)) {
         if (turn !== this.turn) return;
@@ -92,7 +120,7 @@ export class Ask {
   /** The answer in a frame without an origin of its own. */
   private frame(): void {
     if (this.job?.state !== "done") return;
-    const source = `/api/jobs/${this.job.id}/page#theme=${this.theme.name}`;
+    const source = `/api/jobs/${this.job.id}/page#theme=${this.theme.name}${this.hash && `&${this.hash}`}`;
     const frame = el("iframe", { class: "shown", title: "Viewer", sandbox: "allow-scripts allow-downloads", src: source });
     this.node.replaceChildren(this.node.firstElementChild!, frame);
   }

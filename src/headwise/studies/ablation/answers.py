@@ -55,9 +55,7 @@ def _voted(heads: pl.DataFrame, texts: str) -> Answer:
     """Whether heads matter alone: by the threshold below which the lamp *matters?* is red, for sure."""
     needed = heads.filter((pl.col("low") >= MATTERS_LITTLE) | (pl.col("high") <= -MATTERS_LITTLE)).height
     idle = heads.filter((pl.col("low") > -MATTERS_LITTLE) & (pl.col("high") < MATTERS_LITTLE)).height
-    verdict: Verdict = (
-        "yes" if needed >= MOST * heads.height else "no" if idle >= MOST * heads.height else "with care"
-    )
+    verdict: Verdict = "yes" if needed >= MOST * heads.height else "no" if idle >= MOST * heads.height else "with care"
     clause = (
         f"{needed} of {heads.height} heads change the answer for sure when taken away alone, {idle} for sure do not "
         f"(by {MATTERS_LITTLE} or more; {texts})"

@@ -1,0 +1,81 @@
+"""A head is switched off by a click: the page shows the maps without it, what the model then says, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from browser.conftest import Opened
+from headwise.viewer.build import html_of
+from headwise.viewer.payload import Page, Switched
+from viewer.samples import full_page, quantity
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., Opened]
+BEFORE, AFTER = "Next comes: “cats” (90 %)", "Next comes: “<b>dogs</b>” (80 %)"
+
+
+def page_with_a_switch() -> Page:
+    page = full_page()
+    (stack,) = page.stacks
+    changed = stack.quantities[0].values.copy()
+    changed[1, 2] = np.roll(changed[1, 2], 1, axis=-1)
+    maps = quantity("without-L0.H1", "attention", changed)
+    moved = (("self", 1, 2, 0.4), ("self", 1, 0, 0.004))
+    one = Switched("L0.H1", "self", 0, 1, maps.name, "The loss goes up by 2 nats.", AFTER, moved)
+    return replace(
+        page, stacks=(replace(stack, quantities=(*stack.quantities, maps)),), off=(one,), answer=BEFORE, live=True
+    )
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return html_of(page_with_a_switch())
+
+
+def test_a_click_switches_it_off_and_another_on_again(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=matrix&layer=0&head=1").drawn()
+    page = opened.page
+    assert page.locator(".off").inner_text() == "Switch L0.H1 off"
+    page.click('[data-switch="L0.H1"]')
+    opened.drawn()
+    assert opened.shown == "self without-L0.H1 1 2", "it goes to the map that moves most"
+    assert page.get_attribute(".off", "data-off") == "L0.H1"
+    said = page.locator(".off").inner_text()
+    assert "L0.H1 is switched off. The loss goes up by 2 nats." in said
+    assert "L1.H2 40 %" in said
+    assert "L1.H0 < 1 %" in said
+    assert page.locator(".off dd").all_inner_texts() == [BEFORE, AFTER]  # as text: no element is made of it
+    page.click('[data-moved="self L1.H0"]')
+    opened.drawn()
+    assert opened.shown == "self without-L0.H1 1 0"
+    page.click("[data-before-after]")
+    opened.drawn()
+    assert page.locator("#view .heat").count() == 2
+    assert opened.hash()["quantity2"] == "without-L0.H1"
+    page.click("[data-on]")
+    opened.drawn()
+    assert opened.shown == "self raw 1 0"
+    assert page.get_attribute(".off", "data-off") == ""
+
+
+def test_other_heads_are_offered_by_name_and_a_file_is_never_live(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=model").drawn()
+    assert "Switch a head off and see what changes: L0.H1" in opened.page.locator(".off").inner_text()
+    opened.to(view="matrix", layer=1, head=1)
+    assert opened.page.locator("[data-live]").count() == 0
+    opened.to(quantity="norm-sum")
+    assert not opened.page.locator(".off").is_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_fits_a_narrow_window(theme: str, html: str, open_html: Open) -> None:
+    opened = open_html(html, "#quantity=without-L0.H1", width=400, theme=theme).drawn()
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_a_page_without_switches_has_no_such_line(open_html: Open) -> None:
+    assert not open_html(html_of(full_page())).drawn().page.locator(".off").is_visible()
