@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import headwise as hw
 from headwise.cli import app
-from headwise.cli.doctor import page
+from headwise.cli.doctor import facts, page
 
 Load = Callable[..., hw.Model]
 
@@ -25,7 +25,7 @@ Load = Callable[..., hw.Model]
     ],
 )
 def test_the_page_says_what_was_found(load: Load, family: str, said: list[str]) -> None:
-    lines = list(page(load(f"tiny:{family}"), 1.0))
+    lines = list(page(facts(load(f"tiny:{family}"), 1.0)))
     text = "\n".join(lines)
     for words in said:
         assert words in text
@@ -36,7 +36,7 @@ def test_the_page_says_what_was_found(load: Load, family: str, said: list[str]) 
 
 def test_the_costs_are_those_of_the_guard(load: Load) -> None:
     """3 layers × 4 heads × 128² × 4 bytes, twice."""
-    assert f"    128 tokens   {2 * 3 * 4 * 128**2 * 4 / 2**20:,.0f} MB" in list(page(load("tiny:bert"), 1.0))
+    assert f"    128 tokens   {2 * 3 * 4 * 128**2 * 4 / 2**20:,.0f} MB" in list(page(facts(load("tiny:bert"), 1.0)))
 
 
 def test_a_refused_model_is_one_line() -> None:

@@ -80,3 +80,64 @@ def valid_run(monkeypatch, capsys, words: list[str]) -> str:
 def test_inspect(monkeypatch, capsys) -> None:
     said = valid_run(monkeypatch, capsys, ["inspect", "the dog", "--model", "tiny:bert", "--json", "-"])
     assert valid(said, "inspect")["output_error"] < 1e-5
+
+
+def test_doctor(monkeypatch, capsys) -> None:
+    found = valid(valid_run(monkeypatch, capsys, ["doctor", "tiny:gpt-neox", "--json", "-"]), "doctor")
+    assert [(layer["heads"], layer["head_size"]) for layer in found["layers"]] == [(4, 6)] * 3
+    refused = {one["name"] for one in found["quantities"] if one["refused"]}
+    assert "norm-residual" in refused
+    assert not {"raw", "effective"} & refused
+
+
+def test_explain_and_cite(tmp_path: Path, monkeypatch, capsys) -> None:
+    words = ["explain", "the old dog and the cat", "--model", "tiny:gpt2", "--task", "causal-lm", "--method", "paths"]
+    found = valid(valid_run(monkeypatch, capsys, [*words, "--json", "-"]), "explain")
+    (target,) = found["targets"]
+    scores = [unit["score"] for unit in target["units"] if unit["score"] is not None]
+    assert sum(scores) + sum(part[0] for part in found["adds"].values()) == pytest.approx(target["value"], rel=1e-4)
+    assert found["belief"] in found["verdict"] or found["belief"] in ("yes", "partly", "no", "nothing")
+    (tmp_path / "c.txt").write_text("the old dog sat. the cat slept.")
+    words = [
+        "cite",
+        "--context",
+        str(tmp_path / "c.txt"),
+        "--question",
+        "who sat?",
+        "--answer",
+        "the dog.",
+        "--passes",
+        "16",
+    ]
+    cited = valid(valid_run(monkeypatch, capsys, [*words, "--model", "tiny:gpt2", "--json", "-"]), "cite")
+    assert cited["answer"] == "the dog."
+    assert len(cited["fit"]) == len(cited["sentences"]) == 1
+
+
+def test_align(tmp_path: Path, monkeypatch, capsys) -> None:
+    (tmp_path / "de").write_text("das Haus ist alt\n" * 3)
+    (tmp_path / "en").write_text("the house is old\n" * 3)
+    words = ["align", "--model", "tiny:marian", "--source", str(tmp_path / "de"), "--target", str(tmp_path / "en")]
+    found = valid(valid_run(monkeypatch, capsys, [*words, "--out", str(tmp_path / "out"), "--json", "-"]), "align")
+    written = (tmp_path / "out" / "links.txt").read_text().splitlines()
+    assert [" ".join(f"{s}-{t}" for s, t in links) for links in found["links"]] == written
+    assert (found["pairs"], found["scores"]) == (3, [])
+
+
+def test_reproduce(tmp_path: Path, monkeypatch, capsys) -> None:
+    (tmp_path / "wikitext2").mkdir()
+    (tmp_path / "wikitext2" / "wiki.test.raw").write_text(" = Cats = \n" + " The cat sat on the mat . \n" * 3)
+    words = [
+        "reproduce",
+        "clark2019",
+        "--item",
+        "fig2",
+        "--data",
+        str(tmp_path),
+        "--model",
+        "tiny:bert",
+        "--controls",
+        "0",
+    ]
+    found = valid(valid_run(monkeypatch, capsys, [*words, "--out", str(tmp_path / "o"), "--json", "-"]), "reproduce")
+    assert {claim["verdict"] for claim in found["claims"]} == {"undecided"}

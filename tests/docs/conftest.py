@@ -55,10 +55,10 @@ def tsv(count: int) -> str:
 
 
 FILES = {
-    "wiki.txt": texts(6),
-    "dev.txt": texts(6),
-    "a.txt": texts(6),
-    "b.txt": texts(5),
+    "wiki.txt": texts(12),
+    "dev.txt": texts(12),
+    "a.txt": texts(12),
+    "b.txt": texts(10),
     "dev.tsv": tsv(6),
     "dev.csv": "review,label\n" + '"Good, I say",1\nBad,0\n' * 4,
     "en_ewt-ud-test.conllu": PARSE * 8,
@@ -70,7 +70,7 @@ FILES = {
     "dev.pairs": "".join(f"{de} ||| {en}\n" for de, en in zip(GERMAN, ENGLISH, strict=True)),
     **{f"ontogum/conll/{tale}.conll": "\n".join(conll()) for tale in TALES},
     **{f"ontogum/conllu/{tale}.conllu": COREF_CONLLU for tale in TALES},
-    "DATA/wikitext2/wiki.test.raw": " = River = \n" + texts(6),
+    "DATA/wikitext2/wiki.test.raw": " = River = \n" + texts(12),
     "DATA/mrpc/dev.tsv": tsv(6),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -65,6 +65,7 @@ def align(
     set_: Set = None,
     truncate: options.Truncate = False,
     device: options.Device = "cpu",
+    json_: options.Json = None,
 ) -> None:
     from headwise.cli.settings import settings_of
     from headwise.engine.align import align as align_words
@@ -76,9 +77,12 @@ def align(
         device=device, say=lambda note: print(note, file=sys.stderr),
     )  # fmt: skip
     pairs, _ = read_pairs(source, target, gold, encoding=encoding, base=base)
-    _tell(result, len(pairs))
-    for line in words_of(pairs, result):
-        print(f"  {line}")
+    if json_ is not None:
+        options.write_json(json_, document(pairs, result))
+    if json_ != "-":
+        _tell(result, len(pairs))
+        for line in words_of(pairs, result):
+            print(f"  {line}")
     if pages:
         _write_pages(model, pairs[:pages], out / "pages", truncate=truncate)
 
@@ -106,6 +110,22 @@ def _tell(result: Result, count: int) -> None:
     print(f"  wrote {result.folder / LINKS}; figures: {', '.join(result.figures)}")
 
 
+def document(pairs: Sequence[Pair], result: Result) -> dict[str, Any]:
+    """What was chosen, its scores and all links, as JSON (docs/schemas/align.json)."""
+    import polars as pl
+
+    from headwise.studies.alignment import choice, chosen_links
+
+    scored = result.table.filter(pl.col("aer").is_not_null())
+    columns = ["quantity", "layer", "head", "position", "extraction", "aer", "low", "high", "best"]
+    return {
+        "schema": "headwise-align-1", "model": result.manifest["model"]["name"], "pairs": len(pairs),
+        "skipped": result.manifest["skipped"], "chosen": choice(result.state),
+        "scores": scored.select(columns).to_dicts(),
+        "links": [sorted(map(list, links)) for links in chosen_links(result.state, len(pairs))],
+    }  # fmt: skip
+
+
 def words_of(pairs: Sequence[Pair], result: Result) -> list[str]:
     """The first pairs as words: Hund–dog bellt–barks."""
     from headwise.studies.alignment import chosen_links
@@ -128,4 +148,4 @@ def _write_pages(model: str, pairs: list[Pair], folder: Path, *, truncate: bool)
     folder.mkdir(parents=True, exist_ok=True)
     for number, pair in enumerate(pairs, start=1):
         trace = loaded.trace(pair.source, pair.target, truncate=truncate)
-        print(f"  wrote {trace.save_html(folder / f'{number:04d}.html')}")
+        print(f"  wrote {trace.save_html(folder / f'{number:04d}.html')}", file=sys.stderr)

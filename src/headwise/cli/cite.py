@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -38,6 +39,7 @@ def cite(
     passes: Passes = 64,
     seed: Seed = 0,
     device: options.Device = "cpu",
+    json_: options.Json = None,
 ) -> None:
     text = "\n\n".join(_read(path) for path in context)
     from headwise.explanations.citations import cite as cited
@@ -46,6 +48,10 @@ def cite(
     task = "causal-lm" if model.startswith("tiny:") else None
     loaded = load_predictor(model, task, device=device)
     found = cited(loaded, text, question, answer, units=units, generate=generate, passes=passes, seed=seed)
+    if json_ is not None:
+        options.write_json(json_, {"schema": "headwise-cite-1", "model": loaded.name, **asdict(found)})
+    if json_ == "-":
+        return
     for sentence, fit in zip(found.sentences, found.fit, strict=True):
         print(sentence.sentence)
         for citation in sentence.citations:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,11 +13,12 @@ from headwise.cli import options
 if TYPE_CHECKING:
     from headwise.models.capture import Site
     from headwise.models.model import Model as Loaded
+    from headwise.traces.trace import Trace
 
 HELP = """What headwise finds of a model and proves, what each quantity can do on it, and what a trace costs.
 
   headwise doctor tiny:llama
-  headwise doctor my-folder --task causal-lm
+  headwise doctor my-folder --task causal-lm --json doctor.json
 
 Where a model is refused this prints the reason in a line. The page holds no weights and no text of yours."""
 
@@ -35,39 +36,74 @@ def doctor(
     dtype: Dtype = "float32",
     device: options.Device = "cpu",
     trust: Trust = False,
+    json_: options.Json = None,
 ) -> None:
     from headwise.models.load import load
 
     started = time.perf_counter()
     loaded = load(model, task=task, dtype=dtype, device=device, trust_remote_code=trust)
-    seconds = time.perf_counter() - started
-    for line in page(loaded, seconds):
-        print(line)
+    found = facts(loaded, time.perf_counter() - started)
+    if json_ is not None:
+        options.write_json(json_, found)
+    if json_ != "-":
+        for line in page(found):
+            print(line)
 
 
-def page(model: Loaded, seconds: float) -> Iterator[str]:
-    """The whole report, line by line."""
+def facts(model: Loaded, seconds: float) -> dict[str, Any]:
+    """All that is told, as JSON (docs/schemas/doctor.json)."""
     import torch
     import transformers
 
     hf, proof = model.hf, model.proof
-    weights = sum(parameter.numel() for parameter in hf.parameters())
-    yield f"{model.name}: {type(hf).__name__} ({hf.config.model_type}), {weights / 1e6:.1f} M weights, {hf.dtype}"
-    yield f"torch {torch.__version__}, transformers {transformers.__version__}; loaded and proved in {seconds:.1f} s"
+    return {
+        "schema": "headwise-doctor-1",
+        "model": model.name,
+        "class": type(hf).__name__,
+        "model_type": hf.config.model_type,
+        "weights": sum(parameter.numel() for parameter in hf.parameters()),
+        "dtype": str(hf.dtype),
+        "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
+        "seconds": seconds,
+        "projection_error": proof.projection_error,
+        "output_error": proof.output_error,
+        "long": _long(model),
+        "bare": {stack: list(blocks) for stack, blocks in proof.bare.items()},
+        "unseen": list(proof.unseen),
+        "layers": _layers(model),
+        **_quantities(model),
+        "memory": _costs(model),
+    }
+
+
+def page(found: Mapping[str, Any]) -> Iterator[str]:
+    """The whole report, line by line."""
+    size = f"{found['weights'] / 1e6:.1f} M weights, {found['dtype']}"
+    yield f"{found['model']}: {found['class']} ({found['model_type']}), {size}"
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    yield f"{versions}; loaded and proved in {found['seconds']:.1f} s"
     yield ""
-    yield f"proved: Σ_h α V W_O + b_O is each projection's own output to {proof.projection_error:.1e}"
-    yield f"        the output, watched, is the model's own to {proof.output_error:.1e}"
-    yield f"        {_long(model)}"
-    for stack, blocks in proof.bare.items():
+    yield f"proved: Σ_h α V W_O + b_O is each projection's own output to {found['projection_error']:.1e}"
+    yield f"        the output, watched, is the model's own to {found['output_error']:.1e}"
+    yield f"        {found['long']}"
+    for stack, blocks in found["bare"].items():
         yield f"        no attention in {stack} block{'s' * (len(blocks) > 1)} {', '.join(map(str, blocks))}"
-    if proof.unseen:
-        yield f"        not seen, and so not shown: the attention of {', '.join(proof.unseen)}"
+    if found["unseen"]:
+        yield f"        not seen, and so not shown: the attention of {', '.join(found['unseen'])}"
     yield ""
-    yield from _sites(model)
+    yield f"{'layer':<12} {'heads':<9} {'attention':<44} {'projection':<48} around it"
+    for one in found["layers"]:
+        where, heads = f"{one['stack']} {one['layer']}", f"{one['heads']} × {one['head_size']}"
+        yield f"{where:<12} {heads:<9} {one['attention']:<44} {one['projection']:<48} {one['around']}"
     yield ""
-    yield from _quantities(model)
+    yield f"quantities, on a sentence of {found['tokens']} tokens"
+    for one in found["quantities"]:
+        said = one["refused"] or f"{one['milliseconds']:.0f} ms"
+        yield f"  {one['name']:<20} {said}"
     yield ""
-    yield from _costs(model)
+    yield "a trace keeps in memory (weights of all stacks, and one quantity of them)"
+    for one in found["memory"]:
+        yield f"  {one['tokens']:>5} tokens   {one['bytes'] / 2**20:,.0f} MB"
 
 
 def _long(model: Loaded) -> str:
@@ -81,14 +117,16 @@ def _long(model: Loaded) -> str:
     return f"long texts in blocks of rows, the pass itself {'on SDPA' if fused else 'eager'}"
 
 
-def _sites(model: Loaded) -> Iterator[str]:
+def _layers(model: Loaded) -> list[dict[str, Any]]:
     names = {module: name for name, module in model.hf.named_modules()}
-    yield f"{'layer':<12} {'heads':<9} {'attention':<44} {'projection':<48} around it"
-    for site in model.proof.sites:
-        heads, size, _ = site.circuit.stored.shape
-        where = f"{site.stack} {site.index}"
-        modules = f"{names[site.module]:<44} {names[site.projection]:<48}"
-        yield f"{where:<12} {f'{heads} × {size}':<9} {modules} {_around(site)}"
+    return [
+        {
+            "stack": site.stack, "layer": site.index,
+            "heads": site.circuit.stored.shape[0], "head_size": site.circuit.stored.shape[1],
+            "attention": names[site.module], "projection": names[site.projection], "around": _around(site),
+        }
+        for site in model.proof.sites
+    ]  # fmt: skip
 
 
 def _around(site: Site) -> str:
@@ -103,32 +141,33 @@ def _around(site: Site) -> str:
     return ", ".join(found)
 
 
-def _quantities(model: Loaded) -> Iterator[str]:
-    from headwise.errors import HeadwiseError
+def _quantities(model: Loaded) -> dict[str, Any]:
+    """What each quantity takes on one sentence, or why it is not there."""
     from headwise.quantities import every
 
-    pair = SENTENCE if model.is_encoder_decoder else None
-    trace = model.trace(SENTENCE, pair)
-    yield f"quantities, on a sentence of {len(trace.text)} tokens"
-    for quantity in every():
-        if quantity.kind == "explanation":
-            continue
-        started = time.perf_counter()
-        try:
-            trace.quantity(quantity.name)
-            said = f"{1000 * (time.perf_counter() - started):.0f} ms"
-        except HeadwiseError as error:
-            said = f"no: {error}"
-        except Exception as error:  # the page is there to be sent: what breaks is part of it
-            said = f"broken: {type(error).__name__}: {next(iter(str(error).splitlines()), '')[:120]}"
-        yield f"  {quantity.name:<20} {said}"
+    trace = model.trace(SENTENCE, SENTENCE if model.is_encoder_decoder else None)
+    names = [quantity.name for quantity in every() if quantity.kind != "explanation"]
+    return {"tokens": len(trace.text), "quantities": [{"name": name, **_tried(trace, name)} for name in names]}
 
 
-def _costs(model: Loaded) -> Iterator[str]:
+def _tried(trace: Trace, name: str) -> dict[str, Any]:
+    from headwise.errors import HeadwiseError
+
+    started = time.perf_counter()
+    try:
+        trace.quantity(name)
+    except HeadwiseError as error:
+        return {"milliseconds": None, "refused": f"no: {error}"}
+    except Exception as error:  # the page is there to be sent: what breaks is part of it
+        said = f"broken: {type(error).__name__}: {next(iter(str(error).splitlines()), '')[:120]}"
+        return {"milliseconds": None, "refused": said}
+    return {"milliseconds": 1000 * (time.perf_counter() - started), "refused": None}
+
+
+def _costs(model: Loaded) -> list[dict[str, int]]:
     from headwise.models.model import map_bytes
 
-    yield "a trace keeps in memory (weights of all stacks, and one quantity of them)"
-    for n in LENGTHS:
-        if model.limit is None or n <= model.limit:
-            need = map_bytes(model.proof.sites, n, n if model.is_encoder_decoder else 0)
-            yield f"  {n:>5} tokens   {need / 2**20:,.0f} MB"
+    lengths = [n for n in LENGTHS if model.limit is None or n <= model.limit]
+    return [
+        {"tokens": n, "bytes": map_bytes(model.proof.sites, n, n if model.is_encoder_decoder else 0)} for n in lengths
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,7 +22,7 @@ asked again.
 
   headwise explain "The capital of France is" -o out.html
   headwise explain "The capital of France is" --target Paris --rather London
-  headwise explain "Who wrote Faust?" --generate 24 --units words
+  headwise explain "Who wrote Faust?" --generate 24 --units words --json -
   headwise explain "Der Hund bellt." "The dog barks." --model demo-nmt
   headwise explain "He fell." "He did not fall." --model my-mrpc-model --target paraphrase
 """
@@ -63,6 +63,7 @@ def explain(
     truncate: options.Truncate = False,
     device: options.Device = "cpu",
     output: Output = None,
+    json_: options.Json = None,
     open_: Open = False,
 ) -> None:
     options.check_target(output)
@@ -73,8 +74,11 @@ def explain(
         generate=generate, method=method, units=units, removal=removal, tests=tests, seed=seed, truncate=truncate,
         device=device,
     )  # fmt: skip
+    if json_ is not None:
+        options.write_json(json_, _document(found))
     if output is None:
-        _print(found)
+        if json_ != "-":
+            _print(found)
         return
     if output.suffix in (".svg", ".png", ".pdf"):
         from headwise.plots.theme import save_chart
@@ -82,10 +86,28 @@ def explain(
         save_chart(found.figure(), output)
     else:
         found.save_html(output)
-    print(found.verdict.sentence if found.verdict else str(found.targets[0]))
+    if json_ != "-":
+        print(found.verdict.sentence if found.verdict else str(found.targets[0]))
     print(f"wrote {output}", file=sys.stderr)
     if open_:
         webbrowser.open(output.resolve().as_uri())
+
+
+def _document(found: Explanation) -> dict[str, Any]:
+    """An explanation as JSON (docs/schemas/explain.json)."""
+    targets = zip(found.targets, found.value.tolist(), found.log_probability.tolist(), strict=True)
+    adds = None if found.adds is None else {name: parts.tolist() for name, parts in found.adds.items()}
+    return {
+        "schema": "headwise-explain-1", "model": found.model_name, "method": found.method, "unit": found.unit,
+        "passes": found.passes, "note": found.note,
+        "belief": found.verdict.belief if found.verdict else None,
+        "verdict": found.verdict.sentence if found.verdict else None,
+        "targets": [
+            {"target": str(target), "value": value, "log_probability": log, "units": found.table_of(at).to_dicts()}
+            for at, (target, value, log) in enumerate(targets)
+        ],
+        "adds": adds,
+    }  # fmt: skip
 
 
 def _print(found: Explanation) -> None:

@@ -49,6 +49,9 @@ def check_target(path: Path | None) -> None:
         raise InputError(f"The folder of {path} must exist, but {path.parent} does not; make it first.")
 
 
+Json = Annotated[str | None, typer.Option("--json", help="Write the numbers as JSON; - for standard output.")]
+
+
 def write_json(where: str, content: Mapping[str, Any]) -> None:
     """To standard output for -, else to a file; a number that is not finite is null."""
     import json

@@ -45,6 +45,7 @@ def reproduce(
     engine: run.EngineName = "local",
     workers: run.Workers = None,
     threads: run.Threads = None,
+    json_: options.Json = None,
 ) -> None:
     if list_:
         _print_items(paper)
@@ -66,8 +67,13 @@ def reproduce(
         settings=settings_of(",".join(studies), None, set_) if set_ else None, engine=engine, workers=workers,
         threads=threads, say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
-    _print_verdicts(table, model if studies else "here")
-    print(f"wrote {out}/verdicts.csv, {out}/figures")
+    if json_ is not None:
+        of = model if studies else None
+        document = {"schema": "headwise-reproduce-1", "paper": paper, "model": of, "claims": table.to_dicts()}
+        options.write_json(json_, document)
+    if json_ != "-":
+        _print_verdicts(table, model if studies else "here")
+        print(f"wrote {out}/verdicts.csv, {out}/figures")
 
 
 def _print_items(paper: str | None) -> None:
