@@ -1,4 +1,4 @@
-# make demo | test | quick | check | portable | chaos | mutants | docs | evidence | bench | release; everything lives in .venv, and the second run is quick.
+# make demo | test | quick | check | portable | chaos | mutants | docs | pictures | evidence | bench | release; everything lives in .venv, and the second run is quick.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
@@ -8,7 +8,7 @@ export HF_HUB_OFFLINE ?= 1
 WORKERS ?= $(shell nproc)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: demo test quick check portable chaos mutants docs bench release clean evidence
+.PHONY: demo test quick check portable chaos mutants docs pictures bench release clean evidence
 
 demo: $(CORE)
 	$(BIN)/headwise report --first 64 --out out/demo
@@ -47,6 +47,10 @@ mutants: $(READY)
 docs: $(READY)
 	$(BIN)/mkdocs build --quiet
 	@echo "Open out/site/index.html in a browser."
+
+# The pictures of the README and of the front pages, as the packaged model gives them now.
+pictures: $(READY)
+	$(BIN)/python tools/pictures.py
 
 evidence: $(READY)
 	$(BIN)/python experiments/evidence.py
