@@ -27,7 +27,7 @@ from typing import Any
 
 from by_hand import SLIPS, Slip
 from mutations import Mutant, mutants_of, mutated, sample
-from trials import KILLED, SURVIVED, Trials, afresh, collected, outcome, written
+from trials import KILLED, SURVIVED, Trials, afresh, forked, outcome, written
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "out" / "mutants"
@@ -122,8 +122,8 @@ def run(package: str, mutants: list[Mutant], *, again: bool) -> None:
         return
     later = OUT / "afresh.json"
     later.unlink(missing_ok=True)
-    trials = Trials(COPY / "headwise" / package, COPY, OUT, left, _tell)
-    collected(_test_files(package), trials, root=ROOT, log=OUT / "collected.log")
+    trials = Trials(ROOT, COPY, package, OUT)
+    forked(lambda: trials.run(_test_files(package), left, _tell), None, OUT / "last.log")
     tests = json.loads(later.read_text(encoding="utf-8")) if later.exists() else {}
     for mutant in left:
         if mutant.name in tests:

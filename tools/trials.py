@@ -1,31 +1,36 @@
 """Running tests on mutants, at the price of the tests alone.
 
-The tests of a package are collected once, in a process that has every library and headwise itself imported; a mutant is
-a fork of it, in which the code of one function is exchanged (`exchange`), and only tests that reach the function are
-run. Which do is noted by a first run, a file of tests at a time. A mistake in what is done at import (a table, a
+A process imports every library and headwise itself, once; a mutant is a fork of it, in which the code of one function
+is exchanged (`exchange`), and only tests that reach the function are run. Which do is noted by a first run, a file of
+tests at a time. A mistake in what is done at import (a table, a
 default, a decorator, a function that a table is made with) needs everything imported anew: `afresh`.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import importlib
 import json
 import os
+import pkgutil
 import resource
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+import pytest
 from mutations import Mutant, mutated
 
 BUDGET = 60.0  # seconds of processor a mutant, as the first run measured them
 FIRST = 1500  # for the first run of a file
 REWRITTEN = "ignore::pytest.PytestAssertRewriteWarning"  # libraries are here before pytest is
+PLAIN = "-q --import-mode=importlib -p no:cacheprovider -p no:randomly"  # headwise is imported already, and checked
 FUNCTION = 0x1  # CO_OPTIMIZED: code of a function, neither of a module nor of a class
 SURVIVED, KILLED, LOST = "survived", "killed", "ran out of time"
 Tell = Callable[[Mutant, str], None]
@@ -63,85 +68,31 @@ class Reached:
         return self.calls.get(f"{mutant.path}:{mutant.first}", set())
 
 
-class Trials:
-    """A pytest plug-in: collects, then tries the mutants instead of running the tests."""
+class Calls:
+    """A pytest plug-in: notes which tests call what, what they cost and which fail."""
 
-    def __init__(self, package: Path, source: Path, notes: Path, mutants: Sequence[Mutant], tell: Tell):
-        self.reached = Reached(package, source)
-        self.source, self.notes, self.mutants, self.tell = source, notes, mutants, tell
-        self.later: list[Mutant] = []
+    def __init__(self, reached: Reached):
+        self.reached, self.failed = reached, set[str]()
 
-    def pytest_sessionstart(self) -> None:
-        sys.settrace(self.reached.trace)  # who is called at import
-        sys.dont_write_bytecode = False  # the sources are as they are until all is collected
-
-    def pytest_runtestloop(self, session: Any) -> bool:
-        sys.settrace(None)
-        sys.dont_write_bytecode = True
-        items = self._noted(session)
-        for mutant in self.mutants:
-            chosen = within_budget(items, self.reached, mutant)
-            if not chosen:
-                self.tell(mutant, SURVIVED)  # no test comes here
-            else:
-                outcome = self._tried(session, mutant, chosen)
-                self.later.append(mutant) if outcome is None else self.tell(mutant, outcome)
-        tests = {m.name: self._tests(items, m) for m in self.later}
-        (self.notes / "afresh.json").write_text(json.dumps(tests, ensure_ascii=False), encoding="utf-8")
-        return True
-
-    def _tests(self, items: list[Any], mutant: Mutant) -> dict[str, Any]:
-        chosen = within_budget(items, self.reached, mutant)
-        files = sorted({str(item.path) for item in chosen})
-        return {"files": files, "tests": [item.nodeid for item in chosen], "seconds": limit(chosen, self.reached)}
-
-    def _noted(self, session: Any) -> list[Any]:
-        """The tests that pass on the sources as they are: the others would kill every mutant."""
-        kept: list[Any] = []
-        files: dict[Path, list[Any]] = {}
-        for item in session.items:
-            files.setdefault(Path(item.path), []).append(item)
-        for path, items in files.items():
-            note = self.notes / f"{Path(self.reached.package).name}.{path.parent.name}.{path.stem}.calls.json"
-            if not note.exists() or note.stat().st_mtime < path.stat().st_mtime:
-                forked(lambda items=items, note=note: self._note(session, items, note), FIRST, self.notes / "first.log")
-            if not note.exists():
-                print(f"{path} could not be run and is left out: see {self.notes / 'first.log'}", flush=True)
-                continue
-            found = json.loads(note.read_text(encoding="utf-8"))
-            self.reached.add(found)
-            kept += [item for item in items if item.nodeid in found["seconds"] and item.nodeid not in found["failed"]]
-        return kept
-
-    def _note(self, session: Any, items: list[Any], note: Path) -> int:
-        note.unlink(missing_ok=True)
-        reached = Reached(Path(self.reached.package), self.source)
-        failed: list[str] = []
-        for item, following in zip(items, [*items[1:], None], strict=True):
-            reached.now, before, wrong = item.nodeid, time.process_time(), session.testsfailed
-            reached.seen.clear()
-            _tracing(reached.trace)
-            session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        self.reached.now, before = item.nodeid, time.process_time()
+        self.reached.seen.clear()
+        _tracing(self.reached.trace)
+        try:
+            return (yield)
+        finally:
             _tracing(None)
-            reached.seconds[item.nodeid] = time.process_time() - before
-            failed += [item.nodeid] * (session.testsfailed > wrong)
-        calls = {key: sorted(tests) for key, tests in reached.calls.items()}
-        found = {"calls": calls, "seconds": reached.seconds, "failed": failed}
-        note.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
-        return 0
+            self.reached.seconds[item.nodeid] = time.process_time() - before
 
-    def _tried(self, session: Any, mutant: Mutant, items: list[Any]) -> str | None:
-        """What became of it; None where it must be tried afresh."""
-        path = self.source / mutant.path
-        source = path.read_text(encoding="utf-8")
-        wrong = mutated(source, mutant)
-        codes = codes_of(path, source, wrong)
-        if codes is None or "" in self.reached.tests(mutant):
-            return None
-        with written(path, wrong):  # for what the tests start, and for what is imported only then
-            return outcome(
-                forked(lambda: _run(session, items, codes), limit(items, self.reached), self.notes / "last.log")
-            )
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed.add(report.nodeid)
+
+    def written(self) -> str:
+        calls = {key: sorted(tests) for key, tests in self.reached.calls.items()}
+        found = {"calls": calls, "seconds": self.reached.seconds, "failed": sorted(self.failed)}
+        return json.dumps(found, ensure_ascii=False)
 
 
 class Only:
@@ -159,30 +110,107 @@ def _tracing(trace: Any) -> None:
     threading.settrace(trace)  # pyright: ignore[reportArgumentType] - None ends it
 
 
-def _run(session: Any, items: list[Any], codes: dict[CodeType, CodeType]) -> int:
-    exchange(codes)
-    for item, following in zip(items, [*items[1:], None], strict=True):
-        session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        if session.testsfailed:
-            return 1
-    return 0
+class Trials:
+    """The mutants of one package, in a process that has all of headwise imported."""
+
+    def __init__(self, root: Path, source: Path, package: str, notes: Path):
+        self.root, self.source, self.package, self.notes = root, source, package, notes
+        self.reached = Reached(source / "headwise" / package, source)
+        self.files: dict[str, Path] = {}  # by test
+
+    def run(self, files: Sequence[Path], mutants: Sequence[Mutant], tell: Tell) -> int:
+        sys.settrace(self.reached.trace)  # who is called at import
+        import_all(self.root)
+        sys.settrace(None)
+        for path in files:
+            self._read(path)
+        later: dict[str, Any] = {}
+        for mutant in mutants:
+            tests = within_budget(self.reached, mutant)
+            if not tests:
+                tell(mutant, SURVIVED)  # no test comes here
+            elif (found := self._tried(mutant, tests)) is None:
+                later[mutant.name] = {**self._asked(tests), "seconds": limit(tests, self.reached)}
+            else:
+                tell(mutant, found)
+        (self.notes / "afresh.json").write_text(json.dumps(later, ensure_ascii=False), encoding="utf-8")
+        return 0
+
+    def _asked(self, tests: Sequence[str]) -> dict[str, Any]:
+        return {"files": sorted({str(self.files[test]) for test in tests}), "tests": list(tests)}
+
+    def _read(self, path: Path) -> None:
+        """Who calls what in a file of tests; those that fail on the sources as they are would kill every mutant."""
+        note = self.notes / f"{self.package}.{path.parent.name}.{path.stem}.calls.json"
+        if not note.exists() or note.stat().st_mtime < path.stat().st_mtime:
+            note.unlink(missing_ok=True)
+            forked(lambda: self._note(path, note), FIRST, self.notes / "first.log")
+        if not note.exists():
+            print(f"{path} could not be run and is left out: see {self.notes / 'first.log'}", flush=True)
+            return
+        found = json.loads(note.read_text(encoding="utf-8"))
+        if found["failed"]:
+            print(f"{path}: {', '.join(found['failed'])} fail on the sources as they are and are left out", flush=True)
+        for test in found["failed"]:
+            del found["seconds"][test]
+        self.reached.add(found)
+        self.files |= dict.fromkeys(found["seconds"], path)
+
+    def _note(self, path: Path, note: Path) -> int:
+        calls = Calls(Reached(self.source / "headwise" / self.package, self.source))
+        code = tested([str(path)], self.root, calls, imported=True)
+        if code in (0, 1):
+            note.write_text(calls.written(), encoding="utf-8")
+        return code
+
+    def _tried(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
+        """What became of it; None where it must be tried afresh."""
+        path = self.source / mutant.path
+        source = path.read_text(encoding="utf-8")
+        wrong = mutated(source, mutant)
+        codes = codes_of(path, source, wrong)
+        if codes is None or "" in self.reached.tests(mutant):
+            return None
+        asked = self._asked(tests)
+        with written(path, wrong):  # for what the tests start
+            seconds, log = limit(tests, self.reached), self.notes / "last.log"
+            return outcome(forked(lambda: self._exchanged(codes, asked), seconds, log))
+
+    def _exchanged(self, codes: dict[CodeType, CodeType], asked: Mapping[str, Any]) -> int:
+        exchange(codes)
+        return tested([*asked["files"], "-x"], self.root, Only(asked["tests"]), imported=True)
 
 
-def within_budget(items: list[Any], reached: Reached, mutant: Mutant) -> list[Any]:
+def import_all(root: Path) -> None:
+    """Every module of headwise, checked as the tests check it (`addopts` of pyproject.toml, tests/conftest.py)."""
+    import jaxtyping
+
+    sys.path.insert(0, str(root / "tests"))
+    sys.dont_write_bytecode = False  # the sources are as they are
+    with jaxtyping.install_import_hook("headwise", "beartype.beartype"):
+        importlib.import_module("conftest")
+        found = pkgutil.walk_packages(importlib.import_module("headwise").__path__, "headwise.")
+        for module in found:
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    sys.dont_write_bytecode = True
+
+
+def within_budget(reached: Reached, mutant: Mutant) -> list[str]:
     """The tests that reach the place, the quickest first, as many as the budget allows; at import: all of them."""
     tests = reached.tests(mutant)
-    there = [item for item in items if "" in tests or item.nodeid in tests]
-    there.sort(key=lambda item: reached.seconds[item.nodeid])
+    there = [test for test in reached.seconds if "" in tests or test in tests]
+    there.sort(key=reached.seconds.__getitem__)
     spent, kept = 0.0, []
-    for item in there:
-        spent += reached.seconds[item.nodeid]
+    for test in there:
+        spent += reached.seconds[test]
         if spent <= BUDGET or not kept:
-            kept.append(item)
+            kept.append(test)
     return kept
 
 
-def limit(items: list[Any], reached: Reached) -> int:
-    return int(30 + 4 * sum(reached.seconds[item.nodeid] for item in items))
+def limit(tests: Sequence[str], reached: Reached) -> int:
+    return int(60 + 4 * sum(reached.seconds[test] for test in tests))
 
 
 # The code of a function, exchanged
@@ -240,20 +268,13 @@ class written:  # noqa: N801 - used as `with written(path, text):`
 
 
 def afresh(files: Sequence[str | Path], *, root: Path, seconds: int, log: Path, only: Sequence[str] = ()) -> int:
-    """Tests in a fork that imports headwise anew: pytest's exit code; −1 if it ran on and on."""
-    return forked(lambda: _main([*map(str, files), "-x"], root, Only(only) if only else None), seconds, log)
+    """Tests in a fork that imports headwise anew: pytest's exit code; −1 if it hangs."""
+    return forked(lambda: tested([*map(str, files), "-x"], root, Only(only) if only else None), seconds, log)
 
 
-def collected(tests: Sequence[Path], plugin: Trials, *, root: Path, log: Path) -> int:
-    """The plug-in's loop, in a fork."""
-    return forked(lambda: _main([*map(str, tests), "-s"], root, plugin), None, log)
-
-
-def _main(arguments: list[str], root: Path, plugin: object | None) -> int:
-    import pytest
-
+def tested(arguments: list[str], root: Path, plugin: object | None, *, imported: bool = False) -> int:
     os.chdir(root)
-    options = ["-p", "no:xdist", "--tb=short", "-W", REWRITTEN]
+    options = ["-p", "no:xdist", "--tb=short", "-W", REWRITTEN, *(["-o", f"addopts={PLAIN}"] if imported else [])]
     return int(pytest.main([*arguments, *options], plugins=[plugin] if plugin else []))
 
 
@@ -265,6 +286,7 @@ def forked(call: Callable[[], int], seconds: int | None, log: Path) -> int:
     code = 3
     try:
         os.setsid()
+        _end_with_parent()
         if seconds is not None:
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
             out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -272,6 +294,12 @@ def forked(call: Callable[[], int], seconds: int | None, log: Path) -> int:
         code = call()
     finally:
         os._exit(code)
+
+
+def _end_with_parent() -> None:
+    """A fork in a session of its own would otherwise go on when the run is stopped (Linux only; elsewhere it does)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _wait(child: int, seconds: int | None) -> int:
