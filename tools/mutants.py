@@ -39,7 +39,7 @@ TESTS = {
     "reports": ("reports", "studies/test_answers.py"),
     "papers": ("papers",),
     "cli": ("cli", "contracts/test_surface.py"),
-    "plots": ("plots", "studies/test_figures.py", "reports"),
+    "plots": ("plots", "studies/test_figures.py", "reports/comparison/test_sinks.py"),
 }  # fmt: skip
 SLOW = ("torch", "numpy", "scipy.stats", "polars", "altair", "transformers")
 

@@ -158,7 +158,7 @@ class Trials:
 
     def _note(self, path: Path, note: Path) -> int:
         calls = Calls(Reached(self.source / "headwise" / self.package, self.source))
-        code = tested([str(path)], self.root, calls, imported=True)
+        code = passing([str(path)], self.root, calls, imported=True)
         if code in (0, 1):
             note.write_text(calls.written(), encoding="utf-8")
         return code
@@ -178,7 +178,7 @@ class Trials:
 
     def _exchanged(self, codes: dict[CodeType, CodeType], asked: Mapping[str, Any]) -> int:
         exchange(codes)
-        return tested([*asked["files"], "-x"], self.root, Only(asked["tests"]), imported=True)
+        return passing([*asked["files"], "-x"], self.root, Only(asked["tests"]), imported=True)
 
 
 def import_all(root: Path) -> None:
@@ -269,10 +269,11 @@ class written:  # noqa: N801 - used as `with written(path, text):`
 
 def afresh(files: Sequence[str | Path], *, root: Path, seconds: int, log: Path, only: Sequence[str] = ()) -> int:
     """Tests in a fork that imports headwise anew: pytest's exit code; −1 if it hangs."""
-    return forked(lambda: tested([*map(str, files), "-x"], root, Only(only) if only else None), seconds, log)
+    return forked(lambda: passing([*map(str, files), "-x"], root, Only(only) if only else None), seconds, log)
 
 
-def tested(arguments: list[str], root: Path, plugin: object | None, *, imported: bool = False) -> int:
+def passing(arguments: list[str], root: Path, plugin: object | None, *, imported: bool = False) -> int:
+    """pytest's exit code, 0 if all pass."""
     os.chdir(root)
     options = ["-p", "no:xdist", "--tb=short", "-W", REWRITTEN, *(["-o", f"addopts={PLAIN}"] if imported else [])]
     return int(pytest.main([*arguments, *options], plugins=[plugin] if plugin else []))
