@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +75,21 @@ def test_the_checks_can_fail() -> None:
     assert lists_of_names(ast.parse("X = ('rollout', 'flow')")) == ["('rollout', 'flow')"]
     assert lists_of_names(ast.parse("X = {'raw': 1, 'norm': 2}")) == ["{'raw': 1, 'norm': 2}"]
     assert lists_of_names(ast.parse("class S:\n    quantities: tuple[str, ...] = ('raw', 'norm')")) == []
+
+
+def test_tests_read_nothing_outside_the_repository() -> None:
+    """Data sets are for benchmarks/datasets.py; a test that skips where there is no data is a test nobody runs."""
+    root, here = SOURCE.parents[1], Path(__file__)
+    texts = {path: path.read_text("utf-8") for path in sorted((root / "tests").rglob("*.py")) if path != here}
+    outside = re.compile(r"""["'/]shared["']? ?/|["']/(?:work|home|data|mnt)/|Path\.home\(\)|expanduser""")
+    assert outside.search('Path("/work/shared/data")')
+    assert outside.search('root / "shared" / "data"')
+    above = re.compile(r"__file__\)(?:\.resolve\(\))?\.parents\[(\d+)\]")
+    found = [path.name for path, text in texts.items() if outside.search(text)]
+    for path, text in texts.items():
+        root_is = len(path.relative_to(root).parts) - 1  # parents[this] is the repository
+        found += [path.name for number in above.findall(text) if int(number) > root_is]
+    assert found == []
 
 
 def test_nothing_reaches_upward_by_a_string() -> None:

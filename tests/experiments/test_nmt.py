@@ -17,7 +17,6 @@ from headwise.errors import InputError
 
 pytest.importorskip("sacremoses", reason="experiments/nmt needs sacremoses: pip install sacremoses")
 FOLDER = Path(__file__).parents[2] / "experiments" / "nmt"
-DATA = Path(__file__).parents[3] / "shared" / "data"
 PAIRS = [("Das ist ein Haus.", "That is a house."), ("Er geht nach Hause , oder ?", "He goes home , doesn 't he ?"),
          ("Wir sehen sie.", "We see her."), ("Ja.", "Yes.")] * 3  # fmt: skip
 
@@ -152,20 +151,3 @@ def test_what_is_packaged_loads_and_its_card_says_what_was_measured(scripts, rec
     (work / "recipe.json").write_text(json.dumps({**asdict(recipe), "sources": ["tatoeba", "multi30k"]}))
     with pytest.raises(InputError, match="Tatoeba alone"):
         scripts["package"].main()
-
-
-@pytest.mark.slow
-def test_nothing_that_is_held_out_is_learned_from(scripts):
-    if not DATA.is_dir():
-        pytest.skip("../shared/data is missing")
-    data = scripts["data"]
-    corpus = data.read_corpus(DATA)
-    seen = {data.key(side) for pair in corpus.train for side in pair}
-    parts = [*corpus.validation.values(), *corpus.test.values()]
-    gold = [(DATA / "align-de-en" / side).read_text("latin-1").rstrip("\n").split("\n") for side in ("de", "en")]
-    held_out = [*(side for part in parts for pair in part for side in pair), *gold[0], *gold[1]]
-    assert len(gold[0]) == 508
-    assert not [text for text in held_out if data.key(text) in seen]
-    part = data.read_corpus(DATA, ["tatoeba"])
-    assert set(part.train) < set(corpus.train)
-    assert part.test == corpus.test

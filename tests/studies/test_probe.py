@@ -26,7 +26,6 @@ from headwise.text.conllu import Sentence, sentences, words_of
 from headwise.text.corpus import Document, Shard, open_corpus
 from references.studies_folding import assert_drawable, setting
 
-EWT = Path("/work/shared/data/ud-ewt/en_ewt-ud-test.conllu")
 STUDY = Probe(vectors="model", seeds=2, epochs=2, batch=10, structural_epochs=1, structural_rank=5)
 WORDS = ["the", "sea", "is", "old", "unhappily", "and", "cat", "saw", "it"]
 
@@ -213,20 +212,6 @@ def test_glove_knows_words_whatever_their_case(load: Callable[..., hw.Model]) ->
     assert found.shape == (3, 50)
     assert torch.equal(found[0], found[1])
     assert not found[2].any()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not EWT.is_file(), reason="the treebank /work/shared/data/ud-ewt is not here")
-def test_the_demo_model_parses_better_than_its_control_and_than_right_branching(demo: hw.Model, tmp_path: Path) -> None:
-    corpus = tmp_path / "some.conllu"
-    corpus.write_text("\n\n".join(EWT.read_text("utf-8").split("\n\n")[:80]) + "\n\n", "utf-8")
-    settings = {"quantities": ("raw",), "random": False, "structural_epochs": 0, "seeds": 1, "epochs": 4,
-                "batch": 4, "rate": 0.01, "vectors": "model"}  # fmt: skip
-    result = hw.run("probe", demo, corpus=corpus, out=tmp_path / "out", settings={"probe": settings}, progress=False)
-    uas = result.table.filter(what="uas", decoder="argmax")
-    attention, right = (uas.filter(probe=name) for name in ("attention", "right-branching"))
-    assert attention["value"].item() > right["value"].item() + 5
-    assert attention["selectivity"].item() > 0
 
 
 def test_vectors_of_the_model_are_zero_for_a_word_without_tokens(load: Callable[..., hw.Model]) -> None:

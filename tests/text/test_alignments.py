@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,6 @@ from headwise.text.alignments import (
 )
 from headwise.text.corpus import open_corpus
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
 link = st.tuples(st.integers(0, 4), st.integers(0, 6))
 
 
@@ -169,22 +167,3 @@ def test_a_corpus_of_pairs_carries_its_links(tmp_path: Path) -> None:
 def test_pharaoh_lines() -> None:
     assert write_links([{(2, 1), (0, 3)}, []]) == b"0-3 2-1\n\n"
     assert str(links("21 00", "11")) == "0-0 1p1 2-1"
-
-
-@pytest.mark.slow
-def test_both_files_of_the_gold_set_hold_the_same_links() -> None:
-    folder = DATA / "align-de-en"
-    if not folder.is_dir():
-        pytest.skip("../shared/data is missing")
-    pairs, said = read_pairs(folder / "de", folder / "en", folder / "alignmentDeEn.talp")
-    assert len(pairs) == 508
-    assert [note.rsplit(maxsplit=1)[1] for note in said] == ["latin-1", "latin-1", "1"]
-    assert pairs[0].source.split()[4] == "daß"
-    told = [pair.links for pair in pairs if pair.links is not None]
-    assert sum(len(gold.sure) for gold in told) == 9613
-    assert sum(len(gold.possible - gold.sure) for gold in told) == 921
-    blocks = (folder / "alignmentDeEn").read_text("ascii").replace("S 21 -100", "S 21 0").split("SENT:")[1:]  # a slip
-    for gold, block in zip(told, blocks, strict=True):
-        rows = re.findall(r"^([SP]) (\d+) (\d+)$", block, re.MULTILINE)
-        assert gold.possible == {(int(s), int(t)) for _, s, t in rows}
-        assert gold.sure == {(int(s), int(t)) for kind, s, t in rows if kind == "S"}

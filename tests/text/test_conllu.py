@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import headwise as hw
@@ -11,7 +9,6 @@ from headwise.errors import InputError
 from headwise.text.conllu import feature, sentences, words_of
 from references.words import CONLLU, naive_owner, parsed
 
-EWT = Path("/work/shared/data/ud-ewt/en_ewt-ud-test.conllu")
 KINDS = {"wordpiece": "tiny:bert", "byte-level BPE": "tiny:gpt2", "SentencePiece": "tiny:xlm-roberta"}
 
 
@@ -99,14 +96,3 @@ def test_tokens_over_two_words_and_the_other_text_of_a_pair() -> None:
     merged = words_of(encoding, [(0, 1), (1, 3), (4, 7)])  # one token "the" for two words
     assert 1 in merged
     assert 0 not in merged
-
-
-@pytest.mark.skipif(not EWT.is_file(), reason="needs the shared data: UD English EWT")
-def test_the_treebank_as_it_is() -> None:
-    with EWT.open(encoding="utf-8") as file:
-        found = list(sentences(file))
-    assert len(found) == 2077
-    assert sum(map(len, found)) == 25094  # UD's own count of words
-    for sentence in found:
-        assert "".join(sentence.text[a:b] for a, b in sentence.spans) == "".join(sentence.text.split())
-        assert sentence.heads.count(-1) == 1

@@ -14,8 +14,6 @@ from headwise.text.coref import Mention, brackets_of, clusters, documents, files
 from headwise.text.sieves import attributes, head_match, nearest, sieves
 from references.words import COREF_BRACKETS, COREF_CONLLU, conll, told
 
-ONTOGUM = Path("/work/shared/data/ontogum")
-
 
 def written() -> list[str]:
     document = told()
@@ -132,12 +130,3 @@ def test_a_folder_is_read_and_what_is_broken_is_counted(tmp_path: Path) -> None:
     assert alone.mentions == tuple(mentions_of(COREF_BRACKETS))
     with pytest.raises(InputError, match="nowhere"):
         files(tmp_path / "nowhere")
-
-
-@pytest.mark.skipif(not ONTOGUM.is_dir(), reason="needs the shared data: OntoGUM")
-def test_a_document_of_ontogum() -> None:
-    (document,) = read(ONTOGUM / "conll" / "GUM_bio_byron.conll")
-    assert document.written(0) == "education"
-    assert [document.written(number) for number in (1, 3)] == ["byron", "his"]
-    assert document.mentions[1].entity == document.mentions[3].entity
-    assert mentions_of(brackets_of(document.mentions, len(document))) == list(document.mentions)
