@@ -16,10 +16,7 @@ NAMES = {*(quantity.name for quantity in every()), ALTERNATIVE.name}
 
 BY_STRING = {  # who may import a module of headwise by a string, and why
     "__init__.py": "names of the public surface are imported at their first use",
-    "models/model.py": "model.explain, which stands above; to be registered as the ways to show a trace are",
-    "explanations/explanation.py": "its page and figure, which stand above; to be registered likewise",
     "registry.py": "a registry imports the package that fills it",
-    "traces/trace.py": "trace.why, which stands above; to be registered likewise",
 }
 LISTS = {  # where two or more quantities stand side by side by name, and why
     "changes.py": "ways to change a head's weights, of which two are called as the quantities are",
@@ -31,11 +28,8 @@ LISTS = {  # where two or more quantities stand side by side by name, and why
     "papers/brunner2020.py": "the figures of the paper in which each is drawn",
     "papers/pictures.py": "the three maps that the paper's figure puts side by side",
     "studies/edges.py": "the quantities that are compared, each by what it says of an edge",
-    "studies/ablation/__init__.py": "the statistics of a head that may tell which heads matter",
-    "studies/ablation/answers.py": "their names in a sentence",
-    "studies/ablation/curves.py": "the orders in which heads are removed, by these statistics",
-    "studies/ablation/facts.py": "their names in the table",
-    "studies/ablation/figures.py": "their names in a legend",
+    "studies/ablation/__init__.py": "three statistics of a head, each by its formula; two have names of quantities",
+    "studies/ablation/facts.py": "their names in the table, in a sentence and in a legend: the only other place",
     "studies/alignment/figures.py": "short names in the legends of the paper's figures; all others go by their own",
 }
 

@@ -25,6 +25,7 @@ from headwise.explanations.verdict import verdict
 from headwise.models.load import load
 from headwise.models.model import Model
 from headwise.models.tasks import TASKS
+from headwise.traces import WAYS
 
 ALONE = "leave-one-out"  # the default, as it found planted evidence best (experiments/judge); a pass a unit
 ALONE_UNITS, ALONE_REMOVAL = 40, "block"  # up to so many units; of longer texts paths, whose cost does not grow
@@ -32,6 +33,7 @@ LONG, FALL_BACK = "paths", "integrated-gradients"
 BESIDE = ("paths", "gradient-input", "raw-attention")  # cheap methods whose agreement is told
 
 
+@WAYS.add("explain", "What a number of the model rests on.")
 def explain(
     model: Model,
     text: str,

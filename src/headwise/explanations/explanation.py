@@ -3,7 +3,6 @@ went."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from headwise.explanations.targets import Target
 from headwise.explanations.trial import Trial
 from headwise.explanations.units import Unit
 from headwise.explanations.verdict import Verdict
+from headwise.traces import WAYS
 
 
 @dataclass(frozen=True)
@@ -71,19 +71,19 @@ class Explanation:
 
     def figure(self, target: int = 0) -> Any:
         """An Altair chart: the strongest units, and the deletion curve with the band of random orders."""
-        return importlib.import_module("headwise.explanations.figures").figure(self, target)
+        return WAYS["explained.figure"](self, target)
 
     def page(self) -> str:
         """One HTML page that needs no network."""
-        return importlib.import_module("headwise.viewer.explained").page(self)
+        return WAYS["explained.page"](self)
 
     def save_html(self, path: str | Path) -> Path:
         """Write the page."""
-        return importlib.import_module("headwise.viewer.explained").save(self, Path(path))
+        return WAYS["explained.save_html"](self, Path(path))
 
     def show(self) -> Any:
         """The page: in a notebook in place, elsewhere in the browser."""
-        return importlib.import_module("headwise.viewer.explained").show(self)
+        return WAYS["explained.show"](self)
 
     def _repr_html_(self) -> str:
-        return importlib.import_module("headwise.viewer.explained").frame(self)
+        return WAYS["explained.frame"](self)

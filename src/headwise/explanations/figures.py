@@ -9,8 +9,10 @@ import polars as pl
 from headwise.explanations.explanation import Explanation
 from headwise.explanations.trial import Trial
 from headwise.plots.explained import explained
+from headwise.traces import WAYS
 
 
+@WAYS.add("explained.figure", "The strongest units and the curves of the trial.")
 def figure(explanation: Explanation, target: int = 0) -> Any:
     """The strongest units, and the curves of the trial where there was one (of the first target)."""
     scores = explanation.table_of(target).select("unit", "score")

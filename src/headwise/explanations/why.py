@@ -34,7 +34,7 @@ from headwise.models.blocks import feed_forwards
 from headwise.models.capture import Call, watching
 from headwise.models.editing import Place, giving
 from headwise.models.model import Model
-from headwise.traces.trace import Trace
+from headwise.traces import WAYS, Trace
 
 TOLERANCE = 1e-4
 SIDES = {"query": "left", "key": "right"}  # of q @ kᵀ
@@ -101,8 +101,10 @@ class _Stop(Exception):  # noqa: N818 - no error
     """The cell's call was reached; nothing above it is needed."""
 
 
-def why(trace: Trace, cell: Cell) -> Why:
+@WAYS.add("why", "Why a head looks there.")
+def why(trace: Trace, stack: str, layer: int, head: int, query: int, key: int) -> Why:
     """The parts of the score of one cell, on the query's side and on the key's."""
+    cell = Cell(stack, layer, head, query, key)
     model: Model = trace.model
     if model.hf.dtype not in (torch.float32, torch.float64):
         raise ModelError(f"Parts of a score need float32 or float64, but {model.name} is in {model.hf.dtype}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,7 @@ from headwise.models.probe import accepts, checking, first_output, position_limi
 from headwise.models.proof import OUTPUT_TOLERANCE, Proof, output_error
 from headwise.models.senses import batched, sense_of
 from headwise.text.tokens import encode
-from headwise.traces import Trace
+from headwise.traces import WAYS, Trace
 from headwise.types import Batch, Encoding
 
 MAP_BYTES = 4 * 2**30  # the most that the stored maps of one trace may take
@@ -235,8 +234,7 @@ class Model:
 
     def explain(self, text: str, pair: str | None = None, **options: Any) -> Any:
         """What a number of the model rests on, and whether to believe it: see `headwise.explanations.explain`."""
-        # By name, since explanations stand above the models and import them.
-        return importlib.import_module("headwise.explanations.explain").explain(self, text, pair, **options)
+        return WAYS["explain"](self, text, pair, **options)
 
     def traces(
         self,

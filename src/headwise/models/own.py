@@ -78,11 +78,11 @@ def tokenizer_of(model: PreTrainedModel) -> PreTrainedTokenizerBase:
     try:
         with quiet():
             return AutoTokenizer.from_pretrained(name)
-    except Exception:
+    except Exception as error:  # a missing file, a tokenizer of another library: whatever transformers says
         raise InputError(
-            f"A model needs its tokenizer, but none was given and none is found by its name {name!r}; pass "
-            "(model, tokenizer)."
-        ) from None
+            f"A model needs its tokenizer, but none was given and none is found by its name {name!r} "
+            f"({type(error).__name__}); pass (model, tokenizer)."
+        ) from error
 
 
 def checked(tokenizer: Any) -> PreTrainedTokenizerBase:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -239,10 +238,8 @@ class Trace:
         if not visible[query, key]:
             raise InputError(f"A query must see the key, but {query} does not see {key}; there is no score.")
         self._check_model("why")
-        # By name, since explanations stand above traces and import them.
-        found = importlib.import_module("headwise.explanations.why")
         with self.model.changed(*self.change):
-            return found.why(self, found.Cell(self._stack(stack), layer, head, query, key))
+            return WAYS["why"](self, self._stack(stack), layer, head, query, key)
 
     def _check_model(self, name: str) -> None:
         if self.model is None:

@@ -18,10 +18,12 @@ from headwise.errors import InputError
 from headwise.explanations.explanation import Explanation
 from headwise.explanations.figures import curves_of
 from headwise.results.files import write_files
+from headwise.traces import WAYS
 from headwise.viewer.build import ascii_text, digest, script_json
 from headwise.viewer.view import in_notebook
 
 
+@WAYS.add("explained.page", "The page of an explanation.")
 def page(explanation: Explanation) -> str:
     """The whole page, in ASCII."""
     script, style = (
@@ -79,6 +81,7 @@ def _plain(x: float | None) -> float | None:
     return None if x is None or not math.isfinite(x) else float(f"{x:.6g}")
 
 
+@WAYS.add("explained.save_html", "The page of an explanation, as a file.")
 def save(explanation: Explanation, path: Path) -> Path:
     if not path.parent.is_dir():
         raise InputError(f"The folder of a page must exist, but {path.parent} does not; make it first.")
@@ -86,6 +89,7 @@ def save(explanation: Explanation, path: Path) -> Path:
     return path
 
 
+@WAYS.add("explained.frame", "The page of an explanation as a notebook's cell.")
 def frame(explanation: Explanation, *, height: int = 640) -> str:
     """The page as an element for a notebook's cell."""
     source = html.escape(page(explanation), quote=True)
@@ -95,6 +99,7 @@ def frame(explanation: Explanation, *, height: int = 640) -> str:
     )
 
 
+@WAYS.add("explained.show", "The page of an explanation, in a notebook in place, elsewhere in the browser.")
 def show(explanation: Explanation) -> Explanation | Path:
     """In a notebook the explanation itself, which the notebook displays; elsewhere a file opened in the browser."""
     if in_notebook():

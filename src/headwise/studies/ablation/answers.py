@@ -14,7 +14,6 @@ from headwise.studies.tables import counted, percent
 
 MATTER = "Which heads matter?"
 TELLS, HINTS = 0.6, 0.3  # |ρ| from which a statistic tells which heads matter, or only hints at it
-NAMES = {"entropy": "the entropy of its attention", "norm": "the length of what it sends", "null": "its null share"}
 FEW = 5
 MOST = 0.9  # of the heads that must matter for sure, or not matter for sure, for a plain answer
 
@@ -76,6 +75,6 @@ def _statistics(table: pl.DataFrame, texts: str) -> Iterator[Answer]:
     first = f" One backward pass tells it with ρ = {guess:.2f}." if guess == guess else ""
     yield Answer(
         MATTER,
-        f"Of what can be read off its attention, {NAMES[best]} says most about a head, and {verdict} whether it "
-        f"matters (ρ = {value:.2f}{between}; {texts}).{first}",
+        f"Of what can be read off its attention, {STATISTICS[best].phrase} says most about a head, and {verdict} "
+        f"whether it matters (ρ = {value:.2f}{between}; {texts}).{first}",
     )

@@ -16,7 +16,7 @@ from headwise.interventions.outcomes import Question
 from headwise.models.editing import Place
 from headwise.models.model import Model
 from headwise.stats import Pieces, Statistic, Sums
-from headwise.studies.ablation.facts import STACKS, stacked
+from headwise.studies.ablation.facts import STACKS, STATISTICS, stacked
 from headwise.studies.study import State
 
 SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)  # of all heads
@@ -90,14 +90,14 @@ def _orders(state: State, asked: set[int], heads: int, draws: int, seed: int) ->
     effect = stacked(state, "effect")[others, 0, 0].mean(0)
     estimate = stacked(state, "estimate")[others].mean(0)
     generator = torch.Generator().manual_seed(seed)
-    norm, entropy, null = (stacked(state, name).mean(0) for name in ("norm", "entropy", "null"))
+    means = {name: stacked(state, name).mean(0) for name in STATISTICS}
     keys = {
         "effect, least first": effect,
         "estimate, least first": estimate,
         "effect, most first": -effect,
-        "norm, least first": norm,
-        "entropy, most first": -entropy,
-        "null share, most first": -null,
+        "norm, least first": means["norm"],
+        "entropy, most first": -means["entropy"],
+        "null share, most first": -means["null"],
     }
     orders = {name: [key.argsort()] for name, key in keys.items() if bool((key != key[0]).any())}
     return {**orders, "random": [torch.randperm(heads, generator=generator) for _ in range(draws)]}

@@ -15,7 +15,7 @@ which all may lie on one side of 0 by chance in more than one of twenty draws (2
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -27,15 +27,27 @@ from headwise.stats import Pieces
 from headwise.stats.spearman import spearman
 from headwise.studies.study import Setting, State
 
+
+class Statistic(NamedTuple):
+    """A number of a head's attention that may tell whether the head matters: in a sentence, and in a legend."""
+
+    phrase: str
+    label: str
+
+
+STATISTICS = {
+    "entropy": Statistic("the entropy of its attention", "entropy of its attention"),
+    "norm": Statistic("the length of what it sends", "length of what it sends"),
+    "null": Statistic("its null share", "share of the null space"),
+}
 WAYS = ("mean", "zero", "resample")
 PARTS = ("attention", "feed-forward")
-STATISTICS = ("entropy", "norm", "null")
 STACKS = ("self", "encoder", "decoder", "cross")  # the order of the columns
 RESAMPLES, FEWEST = 1000, 6
 SCHEMA = {
     "part": pl.String, "stack": pl.String, "layer": pl.Int64, "head": pl.Int64, "name": pl.String, "way": pl.String,
     "number": pl.String, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "estimate": pl.Float64,
-    "entropy": pl.Float64, "norm": pl.Float64, "null": pl.Float64, "removed": pl.Int64, "texts": pl.Int64,
+    **dict.fromkeys(STATISTICS, pl.Float64), "removed": pl.Int64, "texts": pl.Int64,
 }  # fmt: skip
 Array = np.ndarray
 

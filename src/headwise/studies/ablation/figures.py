@@ -10,6 +10,7 @@ import polars as pl
 from headwise.plots import cloud, intervals
 from headwise.plots.grid import head_grid
 from headwise.plots.theme import themed
+from headwise.studies.ablation.facts import STATISTICS
 from headwise.studies.study import Setting, each_stack
 from headwise.studies.tables import counted
 
@@ -19,12 +20,7 @@ WHAT = {
     "resample": "from another text",
     "estimate": "first order, at its mean",
 }
-SAYS = {
-    "estimate": "first-order estimate",
-    "entropy": "entropy of its attention",
-    "norm": "length of what it sends",
-    "null": "share of the null space",
-}
+SAYS = {"estimate": "first-order estimate", **{name: said.label for name, said in STATISTICS.items()}}
 
 
 def drawn(table: pl.DataFrame, setting: Setting, *, ways: Sequence[str]) -> Mapping[str, Any]:
