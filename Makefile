@@ -54,6 +54,7 @@ pictures: $(READY)
 
 evidence: $(READY)
 	$(BIN)/python experiments/evidence.py
+	$(BIN)/python experiments/matter/tables.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py $(BENCH)

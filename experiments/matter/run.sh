@@ -13,6 +13,7 @@ headwise run edges --model demo --corpus "$wiki" --first 12 --segments 64 --thre
 headwise run ablation --model demo-nmt --corpus "$out/tatoeba.pairs" --first 28 --threads 1 --shard 4 \
   --set texts=28 --set ways=mean --set curve=12 --out "$out/demo-nmt/ablation"
 headwise run roles --model demo-nmt --corpus "$out/tatoeba.pairs" --first 16 --threads 1 --shard 4 --set texts=8 --out "$out/demo-nmt/roles"
+headwise run edges --model demo-nmt --corpus "$out/tatoeba.pairs" --first 28 --threads 1 --shard 4 --set texts=28 --out "$out/demo-nmt/edges"
 headwise run ablation --model demo-llm --corpus "$wiki" --first 8 --max-tokens 32 --truncate --threads 1 --shard 1 \
   --set texts=8 --set ways=mean --set curve=1 --set draws=1 --out "$out/demo-llm/ablation"
 headwise run roles --model demo-llm --corpus "$wiki" --first 6 --max-tokens 32 --truncate --threads 1 --shard 2 \
