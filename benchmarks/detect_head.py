@@ -1,9 +1,9 @@
-"""The scores of `roles` against TransformerLens's `detect_head`, on the same weights and texts (they must agree to 1e-4).
+"""The scores of `roles` against TransformerLens `detect_head`, on the same weights and texts: they must agree to 1e-4.
 
     python -m venv peer && peer/bin/pip install transformer-lens -c constraints.txt
     python benchmarks/detect_head.py --peer peer/bin/python [--model tiny:gpt2]
 
-`detect_head` (error measure "mul", https://transformerlensorg.github.io/TransformerLens/) divides the attention on a pattern by
+`detect_head` (error measure "mul", https://transformerlensorg.github.io) divides the attention on a pattern by
 all of a head's attention, n for n rows; `roles` takes the mean over the rows that the pattern has a key for. So
 
     detect_head = roles × (rows with such a key) / n
