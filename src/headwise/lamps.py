@@ -124,7 +124,7 @@ def summed_up_of(showing: Sequence[str], *, sinks: int) -> str:
 
 def _unique(head: Head) -> Lamp:
     share = head.null_share
-    if share is None or math.isnan(share):
+    if share is None or not math.isfinite(share):
         return Lamp("unique", "dark", None, "Whether other weights would do was not measured.")
     only = head.unique_rows is not None and head.unique_rows >= 1
     if only and share <= NULL_LARGE + EPSILON:
@@ -134,7 +134,7 @@ def _unique(head: Head) -> Lamp:
         return replace(
             lamp, colour="amber", level=0.5, says=f"{lamp.says} Yet no other distribution gives this output."
         )
-    if head.width is None or math.isnan(head.width):
+    if not _known(head.width):
         return lamp
     wide = _lit("unique", head.width, WIDTH, f"{lamp.says} Weights could be others within {head.width:.2f}.")
     return replace(min(lamp, wide, key=lambda one: one.level or 0.0), says=wide.says)
@@ -142,7 +142,7 @@ def _unique(head: Head) -> Lamp:
 
 def _carries(head: Head) -> Lamp:
     carried = head.carried
-    known = carried is not None and not math.isnan(carried)
+    known = _known(carried)
     follows = f"{_percent(carried)} of what is sent follows the weights." if known else ""  # type: ignore[arg-type]
     if is_sink(head):
         return _sink(head, follows)
@@ -164,7 +164,7 @@ def _sink(head: Head, follows: str) -> Lamp:
 
 def _matters(head: Head) -> Lamp:
     moved = head.matters
-    if moved is None or math.isnan(moved):
+    if moved is None or not math.isfinite(moved):
         return Lamp("matters", "dark", None, "Not asked: what the model does without this head is not known yet.")
     how = "" if head.exact else ", to first order"
     better = " for the better" if moved < 0 else ""
@@ -209,7 +209,7 @@ def _lit(question: str, value: float, scale: Scale, says: str) -> Lamp:
 
 
 def _known(value: float | None) -> bool:
-    return value is not None and not math.isnan(value)
+    return value is not None and math.isfinite(value)
 
 
 def _percent(share: float) -> str:

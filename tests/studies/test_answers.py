@@ -1,4 +1,7 @@
-"""Every sentence of every study: a table by hand on each side of each threshold, and the exact words it must give."""
+"""Every sentence of every study: a table by hand on each side of each threshold, and the exact words it must give.
+
+Every table is also read with numbers that are not finite, of which nothing may be said (references/undefined.py).
+"""
 
 # ruff: noqa: E501 - sentences are compared whole
 
@@ -12,6 +15,7 @@ import pytest
 from headwise.studies import STUDIES
 from headwise.studies.answers import BELIEVE, DOING, MIXING, NOISE, Answer, Vote
 from headwise.studies.study import Setting
+from references.undefined import nothing_undefined_is_said
 
 NB = "\u00a0"
 
@@ -23,6 +27,7 @@ def setting(documents: int = 3, tokens: int = 60, stack: str = "self") -> Settin
 def answered(
     study: str, table: pl.DataFrame, question: str, *, of: Setting | None = None, **settings: Any
 ) -> list[Answer]:
+    nothing_undefined_is_said(study, table, of or setting(), **settings)
     answers = STUDIES[study](**settings).answers(table, of or setting())
     return [answer for answer in answers if answer.question == question]
 

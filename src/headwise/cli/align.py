@@ -92,6 +92,7 @@ def _tell(result: Result, count: int) -> None:
     import polars as pl
 
     from headwise.engine.align import LINKS
+    from headwise.results.shown import number
     from headwise.studies.alignment import choice
 
     best = choice(result.state)
@@ -103,7 +104,8 @@ def _tell(result: Result, count: int) -> None:
     table = result.table.filter(pl.col("aer").is_not_null() & pl.col("head").is_null())
     for row in table.filter(pl.col("best") | pl.col("layer").is_null()).sort("aer").iter_rows(named=True):
         where = "" if row["layer"] is None else f"L{row['layer']}, {row['position']}, {row['extraction']}"
-        print(f"  AER {row['aer']:.3f} ({row['low']:.3f} to {row['high']:.3f})  {row['quantity']:<16} {where}")
+        ends = [number(row[name], ".3f") for name in ("aer", "low", "high")]
+        print(f"  AER {ends[0]} ({ends[1]} to {ends[2]})  {row['quantity']:<16} {where}")
     skipped = ", ".join(f"{number} {reason}" for reason, number in result.manifest["skipped"].items())
     if skipped:
         print(f"  skipped, and left without links: {skipped}", file=sys.stderr)

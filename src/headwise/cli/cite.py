@@ -44,6 +44,7 @@ def cite(
     text = "\n\n".join(_read(path) for path in context)
     from headwise.explanations.citations import cite as cited
     from headwise.explanations.explain import load_predictor
+    from headwise.results.shown import number
 
     task = "causal-lm" if model.startswith("tiny:") else None
     loaded = load_predictor(model, task, device=device)
@@ -55,10 +56,12 @@ def cite(
     for sentence, fit in zip(found.sentences, found.fit, strict=True):
         print(sentence.sentence)
         for citation in sentence.citations:
-            print(f"  {citation.effect:6.2f} nats ({citation.low:.2f} to {citation.high:.2f})  {citation.source}")
+            print(
+                f"  {citation.effect:6.2f} nats ({number(citation.low)} to {number(citation.high)})  {citation.source}"
+            )
         if not sentence.citations:
             print("  rests on none: the model's own knowledge")
-        print(f"  the linear model explains {100 * fit:.0f} % of what the ablations did")
+        print(f"  the linear model explains {number(100 * fit, '.0f')} % of what the ablations did")
     print(f"{found.passes} passes over {len(found.sources)} {units}, seed {found.seed}")
 
 

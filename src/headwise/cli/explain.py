@@ -118,9 +118,11 @@ def _print(found: Explanation) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from headwise.results.shown import number
+
     console = Console(highlight=False, soft_wrap=True)
-    p = math.exp(float(found.log_probability[0]))
-    console.print(escape(f"{found.model_name}: {found.targets[0]}, {float(found.value[0]):.4g}, probability {p:.3g}"))
+    p, value = math.exp(float(found.log_probability[0])), number(float(found.value[0]), ".4g")
+    console.print(escape(f"{found.model_name}: {found.targets[0]}, {value}, probability {number(p, '.3g')}"))
     if found.note:
         console.print(escape(found.note))
     if found.verdict is not None:
@@ -134,9 +136,9 @@ def _print(found: Explanation) -> None:
             justify="left" if name == "unit" else "right",
         )
     for row in table.head(20).select(names).iter_rows():
-        sheet.add_row(escape(str(row[0])), *("" if x is None or x != x else f"{x:.4g}" for x in row[1:]))
+        sheet.add_row(escape(str(row[0])), *("" if x is None else number(x, ".4g") for x in row[1:]))
     console.print(sheet)
     if found.adds is not None:
-        parts = " + ".join(f"{name} {float(x[0]):.4g}" for name, x in found.adds.items())
+        parts = " + ".join(f"{name} {number(float(x[0]), '.4g')}" for name, x in found.adds.items())
         total = float(found.scores[0].nansum())
-        console.print(escape(f"{found.unit} {total:.4g} + {parts} = {float(found.value[0]):.4g}"), style="dim")
+        console.print(escape(f"{found.unit} {number(total, '.4g')} + {parts} = {value}"), style="dim")

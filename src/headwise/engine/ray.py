@@ -125,10 +125,12 @@ def _connect(ray: Any, address: str | None) -> bool:
         local = {"include_dashboard": False} if address is None else {}
         with _hushed():
             ray.init(address=address, log_to_driver=False, logging_level="error", **local)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0]
+    except Exception as error:  # of a node that does not come up in time Ray raises a bare one
+        _leave(ray, (), started=True)
+        if address is None:
+            raise InputError(f"Ray must start here, but it did not ({_first_line(error)}); {RESUME}") from None
         raise InputError(
-            f"A Ray cluster must answer at {address}, but it does not ({reason}); start it first."
+            f"A Ray cluster must answer at {address}, but it does not ({_first_line(error)}); start it first."
         ) from None
     return True
 

@@ -23,6 +23,7 @@ from torch import Tensor
 from headwise.interventions.outcomes import class_of, kind_of
 from headwise.models.capture import at_least_float, quiet
 from headwise.models.model import Model
+from headwise.results.shown import number
 from headwise.text.corpus import Document, open_corpus
 from headwise.types import Encoding
 
@@ -43,8 +44,8 @@ class Answered:
     @property
     def says(self) -> str:
         """In one line: "The model says positive (97 %), negative (3 %)"."""
-        unit = "cos {:.2f}" if self.kind == "sentence" else "{:.0%}"
-        told = ", ".join(f"{name} ({unit.format(value).replace('%', ' %')})" for name, value in self.choices)
+        lead, form = ("cos ", ".2f") if self.kind == "sentence" else ("", ".0%")
+        told = ", ".join(f"{name} ({lead}{number(of, form).replace('%', ' %')})" for name, of in self.choices)
         return f"{LED[self.kind]}: {told}"
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import polars as pl
 
 from headwise.papers.verdict import UNTRAINED, Bar, Numbers, Verdict, decide, jackknife
-from headwise.results.shown import UNDEFINED
+from headwise.results.shown import UNDEFINED, worded
 
 Table = pl.DataFrame
 Form = Literal["share", "number", "points"]
@@ -48,6 +48,9 @@ class Seen:
     n: int | None = None
     slack: float = 0.0
     controls: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", worded(self.words))
 
 
 @dataclass(frozen=True, eq=False)

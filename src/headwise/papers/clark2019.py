@@ -22,6 +22,7 @@ from headwise.papers.claim import (
 from headwise.papers.data import EWT, EWT_GET, GUM, GUM_GET, wikipedia
 from headwise.papers.pictures import heads_of_relations, heads_that_stand_out
 from headwise.papers.verdict import of_share
+from headwise.results.shown import finite, shown
 
 FEW_PAIRS = 50  # a relation with fewer tells nothing
 
@@ -63,13 +64,13 @@ def separator(table: Table) -> Seen:
 
 
 def parking(table: Table) -> Seen:
-    rows = raw(table).with_columns(parked=pl.max_horizontal("to_first", "to_separator"))
+    rows = shown(raw(table)).with_columns(parked=pl.max_horizontal("to_first", "to_separator"))
     chosen = rows.filter(pl.col("parked") > 0.5)
     return Seen(most(rows, "parked"), f"{len(chosen)} heads over half: {heads(chosen)}")
 
 
 def separator_to_itself(table: Table) -> Seen:
-    there = raw(table).filter(pl.col("to_separator") > 0.5)
+    there = finite(raw(table), "to_separator").filter(pl.col("to_separator") > 0.5)
     if not len(there):
         raise NotComparableError("no head gives separators over half of its attention")
     share = float(there["separator_to_separator"].mean() or 0.0)  # pyright: ignore[reportArgumentType]
@@ -120,7 +121,7 @@ def relations(table: Table) -> Seen:
     best = best.filter(~pl.col("relation").str.starts_with("all"))
     head = asked(best.filter(pl.col("quantity") == "raw")).select("relation", "accuracy", "low")
     offset = best.filter(pl.col("quantity") == "offset").select("relation", offset="accuracy", offset_low="low")
-    both = head.join(offset, on="relation")
+    both = shown(head.join(offset, on="relation"))
     won = len(both.filter(pl.col("low") > pl.col("offset")))
     lost = len(both.filter(pl.col("offset_low") > pl.col("accuracy")))
     top = both.sort("accuracy", descending=True).head(3)

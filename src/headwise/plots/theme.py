@@ -11,6 +11,7 @@ import altair as alt
 from headwise.errors import InputError
 from headwise.results.files import write_files
 from headwise.results.inline import inline
+from headwise.results.shown import worded
 
 # Both are white at zero; orange against purple is told apart in every kind of colour blindness.
 DIVERGING = ["#7f3b08", "#e08214", "#fee0b6", "#ffffff", "#d8daeb", "#8073ac", "#2d004b"]
@@ -37,7 +38,8 @@ alt.data_transformers.disable_max_rows()
 def themed(chart: Any, title: str, *caption: str) -> Any:
     """The chart with a title, a caption below it that says what to see, and the common look."""
     # subtle: one change for all of it, as altair copies a chart with all its parts at each `configure_…`
-    return inline(chart.properties(title=alt.TitleParams(title, subtitle=list(caption)), config=LOOK))
+    told = alt.TitleParams(title, subtitle=[worded(line) for line in caption])
+    return inline(chart.properties(title=told, config=LOOK))
 
 
 def save_chart(chart: Any, path: str | Path) -> Path:

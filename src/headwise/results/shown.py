@@ -7,11 +7,13 @@ CSV, JSON) has an empty place or the word.
 from __future__ import annotations
 
 import math
+import re
 
 import polars as pl
 import polars.selectors as cs
 
 UNDEFINED = "undefined"
+NOT_FINITE = re.compile(r"(?<![\w.-])[+-]?(?:nan|inf)(?=[%\s,;:.)/]|$)")  # as a format writes it
 
 
 def shown(table: pl.DataFrame) -> pl.DataFrame:
@@ -19,10 +21,27 @@ def shown(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(pl.when(cs.float().is_finite()).then(cs.float()).otherwise(None).name.keep())
 
 
-def number(value: float, form: str = ".2f") -> str:
-    """A number in words: `number(0.25, ".0%")`; undefined where it is not finite.
+def finite(table: pl.DataFrame, column: str) -> pl.DataFrame:
+    """The rows that have a number there.
+
+    subtle: to polars NaN is above every threshold, and the last in every order.
+    """
+    return table.filter(pl.col(column).is_finite())
+
+
+def number(value: float | None, form: str = ".2f") -> str:
+    """A number in words: `number(0.25, ".0%")`; undefined where it is not finite, or there is none.
 
     >>> number(float("nan")), number(0.5)
     ('undefined', '0.50')
     """
-    return format(value, form) if math.isfinite(value) else UNDEFINED
+    return format(value, form) if value is not None and math.isfinite(value) else UNDEFINED
+
+
+def worded(sentence: str) -> str:
+    """A sentence of ours with the word where a format wrote something that is not finite; not for people's texts.
+
+    >>> worded("ρ = nan (-inf to 0.50)")
+    'ρ = undefined (undefined to 0.50)'
+    """
+    return NOT_FINITE.sub(UNDEFINED, sentence)

@@ -31,6 +31,7 @@ from headwise.measures import ATTENTION
 from headwise.measures.distance import Distances, clusters, plane, smoothed, summed_js
 from headwise.plots import plane as plane_plot
 from headwise.plots.theme import CATEGORIES, themed
+from headwise.results.shown import finite
 from headwise.stats import Sums
 from headwise.studies import STUDIES
 from headwise.studies.answers import DOING, NOISE, Answer
@@ -126,7 +127,7 @@ class AllDistances(Study):
                 yield Answer(DOING, f"{len(group)} of {len(each)} {DOES[kind]}: {heads(group)}.", headline)
         if not plain:
             yield Answer(DOING, f"No head gives over {percent(CLEAR)} of its attention to one place.", headline)
-        pairs = table.filter(pl.col("a") < pl.col("b"))
+        pairs = finite(table, "js").filter(pl.col("a") < pl.col("b"))
         copies = pairs.filter(pl.col("js") < SAME)
         yield Answer(
             NOISE,

@@ -33,6 +33,7 @@ from headwise.measures import ATTENTION, MIXING
 from headwise.models.model import Model
 from headwise.plots import intervals
 from headwise.plots.theme import themed
+from headwise.results.shown import finite
 from headwise.stats import Pieces
 from headwise.stats.spearman import spearman
 from headwise.studies import STUDIES
@@ -130,11 +131,11 @@ class EdgesStudy(Study):
     def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa: ARG002
         """Whether some quantity beats raw weights for sure, of edges of heads and of layers."""
         for part, name in (("head", "a head"), ("layer", "a whole layer")):
-            rows = table.filter((pl.col("part") == part) & (pl.col("over") == "all") & pl.col("value").is_not_nan())
-            if rows.is_empty():
+            rows = table.filter((pl.col("part") == part) & (pl.col("over") == "all") & pl.col("value").is_finite())
+            if rows.filter(quantity="raw").is_empty():
                 continue
             raw = rows.filter(quantity="raw")["value"][0]
-            better = rows.filter(pl.col("gain_low") > 0).sort("value", descending=True)
+            better = finite(rows, "gain_low").filter(pl.col("gain_low") > 0).sort("value", descending=True)
             texts = counted(int(rows["texts"][0]), "text")
             if better.is_empty():
                 said = "no quantity tells it better for sure"

@@ -36,6 +36,7 @@ from headwise.errors import InputError
 from headwise.models.model import Model
 from headwise.plots import intervals
 from headwise.plots.theme import themed
+from headwise.results.shown import number
 from headwise.stats import Moments
 from headwise.studies import STUDIES
 from headwise.studies.answers import BELIEVE, Answer, Vote
@@ -244,7 +245,7 @@ class Faithfulness(Study):
 
 def _gain(row: Mapping[str, Any]) -> str:
     low, high = (row[f"comprehensiveness_gain_{end}"] for end in ("low", "high"))
-    return f"{row['comprehensiveness_gain']:+.3f} ({low:+.3f} to {high:+.3f})"
+    return f"{row['comprehensiveness_gain']:+.3f} ({number(low, '+.3f')} to {number(high, '+.3f')})"
 
 
 def _vote(attention: Mapping[str, Any], best: Mapping[str, Any]) -> Vote:

@@ -31,6 +31,7 @@ from headwise.errors import ModelError
 from headwise.models.model import Model
 from headwise.plots import scatter
 from headwise.plots.theme import themed
+from headwise.results.shown import finite
 from headwise.stats import Sums
 from headwise.stats.reservoir import hashed
 from headwise.studies import STUDIES
@@ -93,7 +94,7 @@ class Importance(Study):
         return pl.concat(tables)
 
     def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
-        means = {kind: table[f"to_{kind}"].drop_nans().mean() for kind in CATEGORIES}
+        means = {kind: finite(table, f"to_{kind}")[f"to_{kind}"].mean() for kind in CATEGORIES}
         found = sorted((float(mean), NAMES[kind]) for kind, mean in means.items() if mean is not None)  # type: ignore[arg-type]
         if len(found) > 1:
             (least, few), (most, many) = found[0], found[-1]

@@ -105,6 +105,8 @@ class Lit(Study):
 
     def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
         table = first_stack(table)
+        if table.is_empty():
+            return
         whole, heads = table.row(by_predicate=pl.col("name") == ALL, named=True), table.filter(pl.col("name") != ALL)
         texts = counted(setting.tokens["documents"], "text")
         yield Answer(BELIEVE, f"{summed_up(_lit(heads))} By the lamps of the mean over {texts}.")
@@ -187,7 +189,7 @@ def _lit(heads: pl.DataFrame) -> list[Any]:
 def _voted(whole: Mapping[str, Any], question: str, number: str, says: str, colour: Callable[[float], str]) -> Answer:
     """The mean over heads and texts with its interval; how it would light the lamp is the vote."""
     value, low, high = (whole[name] for name in (number, f"{number}_low", f"{number}_high"))
-    if np.isnan(value):
+    if not np.isfinite(value):
         return Answer(BELIEVE, f"{ASKED[question]} These texts are too short to tell.")
     clause = f"{percent(value)} {says} ({percent(low)} to {percent(high)}, {counted(whole['texts'], 'text')})"
     vote = Vote(question, VERDICTS[colour(value)], clause)  # type: ignore[arg-type]

@@ -34,6 +34,7 @@ from headwise.plots.cloud import cloud
 from headwise.plots.grid import head_grid
 from headwise.plots.lines import band, line_by
 from headwise.plots.theme import themed
+from headwise.results.shown import finite
 from headwise.stats import Groups, Moments, Reservoir, Sums, merge, ravel
 from headwise.studies import STUDIES
 from headwise.studies.answers import BELIEVE, NOISE, Answer, Vote, graded
@@ -142,7 +143,9 @@ class NullSpace(Study):
     def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
         table, size = first_stack(table), next(iter(setting.stacks.values()))[2]
         yield from _believed(table, size, setting)
-        share = table.filter((pl.col("what") == "null_share") & pl.col("head").is_not_null()).sort("value")
+        share = (
+            finite(table, "value").filter((pl.col("what") == "null_share") & pl.col("head").is_not_null()).sort("value")
+        )
         if len(share):
             half = share.filter(pl.col("value") > HALF)
             most = share.row(-1, named=True)
@@ -301,7 +304,7 @@ def _believed(table: pl.DataFrame, size: int, setting: Setting) -> Iterator[Answ
     texts, length = setting.tokens["documents"], setting.tokens["tokens"] / setting.tokens["documents"]
     each = table.filter(pl.col("head").is_not_null())
     free, unique, agreed = (
-        each.filter(pl.col("what") == what)["value"].drop_nans()
+        finite(each, "value").filter(pl.col("what") == what)["value"]
         for what in ("null_dim", "identifiable_rows", "pearson")
     )
     if len(free):

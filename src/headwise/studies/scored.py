@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headwise.models.model import Model
+from headwise.results.shown import finite
 from headwise.stats import Pieces, Sums
 from headwise.studies.hits import Questions, best_cell, chooses, from_bits, from_bytes, to_bytes
 from headwise.studies.study import State, Stats
@@ -127,7 +128,9 @@ def scores_of_heads(
 
 def best_heads(table: pl.DataFrame, what: str) -> str:
     """The heads that score best, each with its label and of how many examples, in a sentence."""
-    best = first_stack(table).filter(pl.col("best") & (pl.col("quantity") == "raw") & (pl.col("count") >= ENOUGH))
+    best = finite(first_stack(table), "accuracy").filter(
+        pl.col("best") & (pl.col("quantity") == "raw") & (pl.col("count") >= ENOUGH)
+    )
     top = best.filter(~pl.col(what).str.starts_with("all")).sort("accuracy", descending=True).head(NAMED)
     named = ", ".join(
         f"{row[what]} {row['name']} ({row['accuracy']:.0%} of {row['count']:,})" for row in top.iter_rows(named=True)

@@ -21,6 +21,7 @@ from headwise.measures import ATTENTION
 from headwise.measures.reductions import key_sums, row_entropy
 from headwise.plots import scatter
 from headwise.plots.theme import themed
+from headwise.results.shown import finite, shown
 from headwise.stats import Sums
 from headwise.studies import STUDIES
 from headwise.studies.answers import DOING, NOISE, Answer
@@ -79,14 +80,15 @@ class Surface(Study):
         if "raw" not in self.quantities:
             return
         rows = first_stack(table).filter(quantity="raw")
-        sharp, broad = (rows.sort("entropy").row(at, named=True) for at in (0, -1))
-        texts = counted(setting.tokens["documents"], "text")
-        yield Answer(
-            DOING,
-            f"The sharpest head is {sharp['name']} (entropy {sharp['entropy']:.2f} nats), the broadest {broad['name']} "
-            f"({broad['entropy']:.2f}), in the mean over {texts}.",
-        )
-        parked = rows.filter(pl.max_horizontal("to_first", "to_separator") > PARKED)
+        known, texts = finite(rows, "entropy").sort("entropy"), counted(setting.tokens["documents"], "text")
+        if len(known):
+            sharp, broad = (known.row(at, named=True) for at in (0, -1))
+            yield Answer(
+                DOING,
+                f"The sharpest head is {sharp['name']} (entropy {sharp['entropy']:.2f} nats), the broadest "
+                f"{broad['name']} ({broad['entropy']:.2f}), in the mean over {texts}.",
+            )
+        parked = shown(rows).filter(pl.max_horizontal("to_first", "to_separator") > PARKED)
         yield Answer(
             NOISE,
             f"Heads with over {percent(PARKED)} of their weight on the first token or on separators: {len(parked)} of "

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from headwise.results.shown import UNDEFINED
+from headwise.results.shown import UNDEFINED, number
 
 Table = pl.DataFrame
 
@@ -30,7 +30,7 @@ def percent(share: float) -> str:
 
 def percents(shares: Iterable[float]) -> str:
     """Shares of the layers in a row: 90, 80, 75 %."""
-    return ", ".join(f"{100 * share:.0f}" for share in shares) + "\u00a0%"
+    return ", ".join(number(100 * share, ".0f") for share in shares) + "\u00a0%"
 
 
 def heads(table: Table, most: int = 4) -> str:

@@ -13,6 +13,7 @@ import polars as pl
 from headwise.lamps import Head, is_sink
 from headwise.plots.differences import against, change_grids, matching
 from headwise.plots.theme import themed
+from headwise.results.shown import number
 from headwise.viewer.build import ascii_text, digest
 
 TITLES = {
@@ -225,7 +226,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return f"<td>{'yes' if value else 'no'}</td>"
     if isinstance(value, float) or value is None:
-        return f'<td class="n">{ascii_text("–" if value is None else f"{value:.3f}")}</td>'
+        return f'<td class="n">{ascii_text("–" if value is None else number(value, ".3f"))}</td>'
     return f"<td>{ascii_text(str(value))}</td>"
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import polars as pl
 
 from headwise.lamps import MATTERS_LITTLE
+from headwise.results.shown import finite, number, shown
 from headwise.studies.ablation.facts import STATISTICS
 from headwise.studies.answers import BELIEVE, Answer, Verdict, Vote
 from headwise.studies.study import Setting
@@ -19,7 +21,7 @@ MOST = 0.9  # of the heads that must matter for sure, or not matter for sure, fo
 
 
 def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
-    heads = table.filter(part="head")
+    heads = finite(table, "value").filter(part="head")
     heads = (
         heads.filter((pl.col("way") == heads["way"][0]) & (pl.col("number") == heads["number"][0]))
         if len(heads)
@@ -29,12 +31,12 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
         return
     texts = counted(int(heads["texts"][0]), "text")
     order = heads.sort("value", descending=True)
-    sure = heads.filter(pl.col("low") > 0)
+    sure = finite(heads, "low").filter(pl.col("low") > 0)
     top, total = order.head(FEW), float(heads["value"].clip(lower_bound=0).sum())
     share = float(top["value"].clip(lower_bound=0).sum()) / total if total else 0.0
     several = len(setting.stacks) > 1
     names = ", ".join(f"{row['stack']} {row['name']}" if several else row["name"] for row in top.iter_rows(named=True))
-    unknown = heads["low"].null_count() == len(heads)
+    unknown = finite(heads, "low").is_empty()
     said = (
         f"{texts} are too few for intervals" if unknown else f"{len(sure)} of {len(heads)} heads make it worse for sure"
     )
@@ -52,6 +54,7 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
 
 def _voted(heads: pl.DataFrame, texts: str) -> Answer:
     """Whether heads matter alone: by the threshold below which the lamp *matters?* is red, for sure."""
+    heads = shown(heads)  # what is not known is no evidence
     needed = heads.filter((pl.col("low") >= MATTERS_LITTLE) | (pl.col("high") <= -MATTERS_LITTLE)).height
     idle = heads.filter((pl.col("low") > -MATTERS_LITTLE) & (pl.col("high") < MATTERS_LITTLE)).height
     verdict: Verdict = "yes" if needed >= MOST * heads.height else "no" if idle >= MOST * heads.height else "with care"
@@ -64,15 +67,15 @@ def _voted(heads: pl.DataFrame, texts: str) -> Answer:
 
 def _statistics(table: pl.DataFrame, texts: str) -> Iterator[Answer]:
     rho = {row["name"]: row for row in table.filter(part="correlation").iter_rows(named=True)}
-    known = {name: rho[name] for name in STATISTICS if name in rho and rho[name]["value"] == rho[name]["value"]}
+    known = {name: rho[name] for name in STATISTICS if name in rho and math.isfinite(rho[name]["value"])}
     if not known:
         return
     best = max(known, key=lambda name: abs(known[name]["value"]))
     value = known[best]["value"]
     verdict = "tells" if abs(value) >= TELLS else "hints at" if abs(value) >= HINTS else "does not tell"
-    between = "" if known[best]["low"] is None else f", {known[best]['low']:.2f} to {known[best]['high']:.2f}"
+    between = "" if known[best]["low"] is None else f", {number(known[best]['low'])} to {number(known[best]['high'])}"
     guess = rho["estimate"]["value"] if "estimate" in rho else float("nan")
-    first = f" One backward pass tells it with ρ = {guess:.2f}." if guess == guess else ""
+    first = f" One backward pass tells it with ρ = {guess:.2f}." if math.isfinite(guess) else ""
     yield Answer(
         MATTER,
         f"Of what can be read off its attention, {STATISTICS[best].phrase} says most about a head, and {verdict} "

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 
 import polars as pl
 
+from headwise.results.shown import number
 from headwise.studies.answers import BELIEVE, Answer, Vote, graded
 from headwise.studies.tables import counted
 
@@ -15,7 +17,7 @@ FAR, SOME = 0.35, 0.1  # nats of Jensen–Shannon divergence, of at most ln 2 = 
 def answers(table: pl.DataFrame) -> Iterator[Answer]:
     whole = table.filter((pl.col("form") == "per-instance") & pl.col("head").is_null())
     found = {row["what"]: row for row in whole.iter_rows(named=True)}
-    if not {"js", "tvd"} <= set(found):
+    if not {"js", "tvd"} <= set(found) or not isfinite(found["js"]["value"]):
         return
     js, tvd = found["js"], found["tvd"]
     verdict = graded(-js["value"], care=-FAR, yes=-SOME)
@@ -23,8 +25,8 @@ def answers(table: pl.DataFrame) -> Iterator[Answer]:
     yield Answer(
         BELIEVE,
         f"For one text at a time, attention can be moved by {js['value']:.2f} nats of Jensen–Shannon divergence "
-        f"({js['low']:.2f} to {js['high']:.2f}; at most 0.69) while the prediction moves by {tvd['value']:.3f} (total "
-        f"variation), in the mean over {counted(js['count'], 'text')}.",
+        f"({number(js['low'])} to {number(js['high'])}; at most 0.69) while the prediction moves by "
+        f"{number(tvd['value'], '.3f')} (total variation), in the mean over {counted(js['count'], 'text')}.",
         vote=Vote(
             "matters", verdict, "no attention far from the model's own gives its answer" if verdict == "yes" else moved
         ),

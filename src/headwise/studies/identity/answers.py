@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from headwise.results.shown import finite
 from headwise.studies.answers import MIXING, Answer
 from headwise.studies.study import Setting
 from headwise.studies.tables import counted, percents
@@ -18,7 +19,7 @@ WORDS = {
 
 def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa: ARG001 - n is the table's own
     for kind, words in WORDS.items():
-        rows = own_layers(table, kind)
+        rows = finite(own_layers(table, kind), "value")
         if len(rows):
             n = int(rows["count"].max())  # type: ignore[arg-type]
             yield Answer(MIXING, words.format(percents(rows["value"]), f" ({counted(n, 'token')})"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import polars as pl
@@ -14,8 +15,8 @@ OWN = 0.5  # the median share of itself in the last layer from which a hidden to
 
 def answers(table: pl.DataFrame, texts: int) -> Iterator[Answer]:
     """Of the `texts` that were asked; layers in which most tokens have no origin are left out."""
-    own = [value for value in rows_of(table, "own", "median") if value == value]
-    lost = [value for value in rows_of(table, "not-own", "share") if value == value]
+    own = [value for value in rows_of(table, "own", "median") if math.isfinite(value)]
+    lost = [value for value in rows_of(table, "not-own", "share") if math.isfinite(value)]
     if not own:
         return
     chance, of = rows_of(table, "own", "chance")[0], counted(texts, "text")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import polars as pl
 
+from headwise.results.shown import finite
 from headwise.studies.answers import BELIEVE, Answer, Vote, graded
 from headwise.studies.study import Setting
 from headwise.studies.tables import counted, first_stack, percent
@@ -19,7 +21,9 @@ MUCH, SOME = (
 
 
 def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
-    kind, weight, norm = parked_shares(first_stack(table))
+    kind, weight, norm = parked_shares(finite(first_stack(table), "value"))
+    if not math.isfinite(weight - norm):
+        return
     verdict = graded(-round(abs(weight - norm), 9), care=-MUCH, yes=-SOME)
     what = f"{NAMES[kind]} take{'s' if kind == 'first' else ''} {percent(weight)} of the weight"
     meaning = f"{what} and carr{'ies' if kind == 'first' else 'y'} {percent(norm)} of the length of all vectors"
@@ -33,9 +37,15 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
 
 
 def parked_shares(table: pl.DataFrame) -> tuple[str, float, float]:
-    """The special kind of token with most of the weight, its share of all weight, and of the summed lengths."""
+    """The special kind of token with most of the weight, its share of all weight, and of the summed lengths.
+
+    NaN where no weight, or no length, is known of any.
+    """
     weights, norms = (by_category(table, what) for what in ("alpha", "norm"))
-    kind = max((kind for kind in PARKS if kind in weights), key=lambda kind: weights[kind])
+    known = [kind for kind in PARKS if kind in weights and kind in norms]
+    if not known or not sum(weights.values()) or not sum(norms.values()):
+        return PARKS[0], math.nan, math.nan
+    kind = max(known, key=lambda kind: weights[kind])
     return kind, weights[kind] / sum(weights.values()), norms[kind] / sum(norms.values())
 
 

@@ -33,6 +33,7 @@ from headwise.errors import InputError
 from headwise.measures import ATTENTION
 from headwise.measures.wordmaps import Words, word_map
 from headwise.models.model import Model
+from headwise.results.shown import finite, number
 from headwise.stats import Pieces, Sums
 from headwise.studies import STUDIES
 from headwise.studies.answers import DOING, Answer
@@ -191,7 +192,7 @@ class Probe(Study):
         return pl.DataFrame([{**dict.fromkeys(SCHEMA), **row} for row in rows], schema=SCHEMA)
 
     def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa: ARG002 - n is the table's own
-        scores = table.filter((pl.col("what") == "uas") & (pl.col("decoder") == "argmax"))
+        scores = finite(table, "value").filter((pl.col("what") == "uas") & (pl.col("decoder") == "argmax"))
         learned = scores.filter((pl.col("probe") == "attention") & (pl.col("quantity") == "raw"))
         branching = scores.filter(pl.col("probe") == "right-branching")
         if len(learned) and len(branching):
@@ -199,8 +200,9 @@ class Probe(Study):
             yield Answer(
                 DOING,
                 f"Read together, the raw weights of all heads find the syntactic head of {row['value']:.0f}\u00a0% of "
-                f"{row['count']:,} words ({row['low']:.0f} to {row['high']:.0f} over seeds); the next word is it in "
-                f"{plain:.0f}\u00a0%, and heads drawn by word type are found for {row['control']:.0f}\u00a0%.",
+                f"{row['count']:,} words ({number(row['low'], '.0f')} to {number(row['high'], '.0f')} over seeds); the "
+                f"next word is it in {number(plain, '.0f')}\u00a0%, and heads drawn by word type are found for "
+                f"{number(row['control'], '.0f')}\u00a0%.",
             )
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
@@ -302,8 +304,8 @@ def _uuas_rows(state: State) -> Iterator[Row]:
 def _weight_rows(state: State, heads: int) -> Iterator[Row]:
     for quantity, sums in state.after(Sums, "weights/"):
         for direction, weights in zip(DIRECTIONS, sums.mean.tolist(), strict=True):
-            for number, weight in enumerate(weights):
-                layer, head = divmod(number, heads)
+            for place, weight in enumerate(weights):
+                layer, head = divmod(place, heads)
                 yield {"what": "weight", "probe": "attention", "quantity": quantity, "decoder": direction,
                        "layer": layer, "head": head, "name": f"L{layer}.H{head}", "value": weight}  # fmt: skip
 

@@ -12,6 +12,7 @@ import torch
 from headwise.plots import intervals
 from headwise.plots.atlas import atlas
 from headwise.plots.theme import themed
+from headwise.results.shown import finite, number
 from headwise.studies.ablation.answers import MATTER
 from headwise.studies.ablation.facts import Array, ends, resampled
 from headwise.studies.answers import DOING, Answer
@@ -144,13 +145,13 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa:
         f"{looks} of {total} heads look like one of {len(ROLES)} roles. Taken away, {_listed(passed)} passed the test "
         f"against random heads of the same layers; only looked like it: {_listed(failed, names=False)}.",
     )
-    best = passed.filter(~pl.col("role").is_in(IDLE)).sort("gain", descending=True).head(1).to_dicts()
+    best = finite(passed, "gain").filter(~pl.col("role").is_in(IDLE)).sort("gain", descending=True).head(1).to_dicts()
     if best:
         row = best[0]
         yield Answer(
             MATTER,
             f"The heads that look like {row['role']} ({row['heads']}) do it: without them the task `{row['task']}` "
-            f"loses {row['value']:.2f}, without as many others of their layers {row['control']:.2f} "
+            f"loses {number(row['value'])}, without as many others of their layers {number(row['control'])} "
             f"({counted(row['texts'], 'text')}). Roles that passed: {roles}.",
         )
 
