@@ -232,7 +232,8 @@ def ray(seconds: float, rng: random.Random, run: Run) -> Told:
         process.wait_for_a_shard()
         time.sleep(rng.uniform(0.0, 0.5))
         counts[harm_] += process.harm(harm_, rng)
-        code, said, took = process.end()
+        # Of a run that is killed itself, Ray's agents must notice on their own that they are alone.
+        code, said, took = process.end(120 if harm_ == "driver" else 30)
         slowest = max(slowest, took)
         if harm_ != "workers" and process.was_harmed:
             wanted = {"raylet": 2, "driver": -signal.SIGKILL, "SIGTERM": 143}[harm_]

@@ -59,20 +59,20 @@ class OnRay:
             victim.kill()
         return min(1, len(victims))
 
-    def end(self) -> tuple[int, str, float]:
-        """Exit code, what it said, and the seconds until it and all that it started were gone."""
+    def end(self, patience: float = 30) -> tuple[int, str, float]:
+        """Exit code, what it said, and the seconds until it and, `patience` later, all that it started were gone."""
         began = time.monotonic()
         try:
             _, said = self.process.communicate(timeout=300)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise BrokenPromiseError("a run on Ray did not end in 300 s") from None
-        for _ in until(60):
+        for _ in until(patience):
             if not [each for each in self.below() if self._words(each)]:
                 break
             time.sleep(0.2)
         left = [" ".join(self._words(each))[:80] for each in self.below() if self._words(each)]
         for each in self.below():
             each.kill()
-        must(not left, f"a minute after its end there were still {left}")
+        must(not left, f"{patience:.0f} s after its end there were still {left}")
         return self.process.returncode, said, time.monotonic() - began

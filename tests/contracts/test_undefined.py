@@ -10,12 +10,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 import pytest
-from headwise.comparisons.page import _cell
 
 from headwise.interventions.answered import Answered
 from headwise.papers.claim import Seen
 from headwise.papers.clark2019 import parking
 from headwise.plots.theme import themed
+from headwise.reports.comparison.page import _cell
 from headwise.results.shown import finite, number, worded
 from headwise.studies import STUDIES
 from headwise.studies.ablation.facts import SCHEMA as ABLATION
@@ -82,6 +82,9 @@ def test_what_is_not_finite_is_no_evidence() -> None:
     """To polars NaN is above every threshold: without care an undefined interval would be clear of zero."""
     (first, *_) = STUDIES["ablation"]().answers(ablation((nan, 0.5)), SETTING)
     assert "1 of 2 heads make it worse for sure" in first.says
+    *_, voted = STUDIES["ablation"]().answers(ablation((nan, 0.5)), SETTING)
+    assert voted.vote is not None
+    assert voted.vote.because.startswith("1 of 2 heads change the answer for sure")
     (first, *_) = STUDIES["ablation"]().answers(ablation((nan, nan)), SETTING)
     assert "are too few for intervals" in first.says
     (told,) = STUDIES["edges"]().answers(edges(nan), SETTING)

@@ -86,3 +86,46 @@ def test_a_cluster_that_is_gone_is_one_line(monkeypatch: pytest.MonkeyPatch) -> 
     assert str(told.value).startswith(module.GONE)
     assert "\n" not in str(told.value)
     assert shut == [True]
+
+
+@pytest.mark.parametrize("error", [SystemExit(143), KeyboardInterrupt(), ray.exceptions.RaySystemError("gone")])
+def test_whatever_ends_a_run_its_workers_ray_and_its_helpers_are_ended(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGTERM is a SystemExit in the middle of waiting; of a raylet that was killed the agents live on."""
+    gone: list[str] = []
+
+    def wait(*_: object, **__: object) -> None:
+        raise error
+
+    worker = PaperRay(lambda *_: False).worker("a")
+    paper = SimpleNamespace(
+        exceptions=ray.exceptions, kill=lambda who, **_: gone.append(who.name), wait=wait,
+        shutdown=lambda: gone.append("ray"),
+    )  # fmt: skip
+    monkeypatch.setattr(module, "_ray", lambda: paper)
+    monkeypatch.setattr(module, "_connect", lambda *_: True)
+    monkeypatch.setattr(module, "_crew", lambda *_: 1)
+    monkeypatch.setattr(module, "_actor", lambda *_: SimpleNamespace(remote=lambda *_: worker))
+    monkeypatch.setattr(module, "_helpers", lambda: [SimpleNamespace(kill=lambda: gone.append("agent"))])
+    source = Plan({}, {"source": {"device": "cpu"}}, PLAN.corpus)
+    with pytest.raises((SystemExit, KeyboardInterrupt, InputError)):
+        list(module.fold_on_ray(SHARDS, source, address=None, workers=1, threads=1))
+    assert gone == ["a", "ray", "agent"]
+
+
+def test_a_node_that_does_not_come_up_is_one_line() -> None:
+    """Ray raises a bare Exception then, seen on a busy machine; what it has started is ended."""
+
+    def init(**_: object) -> None:
+        raise Exception("The current node timed out during startup.\nPages.")
+
+    shut: list[bool] = []
+    paper = SimpleNamespace(is_initialized=lambda: False, init=init, shutdown=lambda: shut.append(True))
+    with pytest.raises(InputError) as told:
+        module._connect(paper, None)
+    assert str(told.value) == (
+        "Ray must start here, but it did not (The current node timed out during startup.); the same command again goes "
+        "on where this one stopped."
+    )
+    assert shut == [True]

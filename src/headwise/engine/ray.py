@@ -41,6 +41,7 @@ def fold_on_ray(
     if plan.model["source"] is None:
         raise InputError("On Ray every worker loads the model by name, but it was given as an object; pass its name.")
     started, pool = _connect(ray, address), []
+    helpers = _helpers() if started and address is None else []
     try:
         each = threads or 1
         count = _crew(ray, workers, each)
@@ -53,10 +54,17 @@ def fold_on_ray(
     except ray.exceptions.RayError as error:
         raise InputError(f"{GONE} ({_first_line(error)}); {RESUME}") from None
     finally:
-        _leave(ray, pool, started)
+        _leave(ray, pool, started, helpers)
 
 
-def _leave(ray: Any, pool: Sequence[Any], started: bool) -> None:
+def _helpers() -> list[Any]:
+    """The processes of a Ray that was started here: of one whose raylet dies some go on, and are nobody's children."""
+    import psutil  # Ray brings it
+
+    return psutil.Process().children(recursive=True)
+
+
+def _leave(ray: Any, pool: Sequence[Any], started: bool, helpers: Sequence[Any] = ()) -> None:
     """End the workers at once (one in the middle of a shard would be waited for), and Ray where it was started here."""
     for worker in pool:
         with suppress(Exception):  # whatever a cluster that is gone makes of it
@@ -64,6 +72,9 @@ def _leave(ray: Any, pool: Sequence[Any], started: bool) -> None:
     if started:
         with suppress(Exception):
             ray.shutdown()
+    for helper in helpers:
+        with suppress(Exception):  # most are gone
+            helper.kill()
 
 
 def _first_line(error: BaseException) -> str:
