@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import wave
 from itertools import cycle, islice
 from pathlib import Path
 from shutil import copytree
 
+import numpy as np
 import pytest
 
 from headwise.measures import ATTENTION, MIXING
+from headwise.models.pictures import write_png
 from headwise.models.tiny import tiny_model
 from headwise.studies import STUDIES
 from references.words import COREF_CONLLU, conll
@@ -81,6 +84,10 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path, text in FILES.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, "utf-8")
+    (folder / "cat.png").write_bytes(write_png(np.arange(48 * 48 * 3, dtype=np.uint8).reshape(48, 48, 3)))
+    with wave.open(str(folder / "said.wav"), "wb") as file:
+        file.setparams((1, 2, 16000, 0, "NONE", ""))
+        file.writeframes((8000 * np.sin(np.arange(8000) * 0.2)).astype("<i2").tobytes())
     for name, (family, task) in MODELS.items():
         model, tokenizer = tiny_model(family, task=task)
         model.save_pretrained(folder / name)

@@ -30,9 +30,10 @@ weights; the share of the weight that is parked on no word, and where, if that i
   headwise inspect "Once upon a time" --model demo-llm --matters
   headwise inspect "Once upon a time" --model demo-llm --exact --layer 3
   headwise inspect "Once upon a time" --model demo-llm --json -
+  headwise inspect --image cat.png --model google/vit-base-patch16-224
 """
 
-Text = Annotated[str, typer.Argument(help="The text; - reads it from standard input.", show_default=False)]
+Text = Annotated[str | None, typer.Argument(help="The text; - reads it from standard input.", show_default=False)]
 Quantity = Annotated[str, typer.Option(help="Which map the columns are about; see `headwise list quantities`.")]
 LayerOption = Annotated[int | None, typer.Option(help="Only this layer (from 0).")]
 HeadOption = Annotated[int | None, typer.Option(help="Only this head (from 0).")]
@@ -51,8 +52,10 @@ Save = Annotated[Path | None, typer.Option(help="Save the whole trace, for hw.op
 
 
 def inspect(
-    text: Text,
+    text: Text = None,
     pair: options.Pair = None,
+    image: options.Image = None,
+    audio: options.Audio = None,
     model: options.Model = "demo",
     task: options.Task = None,
     quantity: Quantity = "raw",
@@ -77,7 +80,7 @@ def inspect(
     from headwise.models.load import load, own_task
 
     loaded = load(model, task=own_task(model) if task is None else task, device=device)
-    trace = loaded.trace(options.read_text(text), pair, truncate=truncate)
+    trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate)
     heads = trace.heads(quantity, stack=stack)
     table = _chosen(with_matters(heads, trace, stack, exact=exact) if matters or exact else heads, layer, head)
     answer = answered(trace.model, trace.text, trace.target)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from headwise.errors import InputError
+
+if TYPE_CHECKING:
+    from headwise.models.model import Model as Loaded
+    from headwise.traces.trace import Trace
 
 T = TypeVar("T")
 Pair = Annotated[str | None, typer.Argument(help="A second text; the target for translation models.")]
@@ -22,6 +26,8 @@ Task = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="Where the model runs: cpu, cuda, cuda:1 or mps.")]
+Image = Annotated[Path | None, typer.Option(help="A picture in place of the text: PNG, or what Pillow opens.")]
+Audio = Annotated[Path | None, typer.Option(help="A WAV file in place of the text; TEXT is then what is said in it.")]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut a text that is too long for the model.")]
 
 
@@ -41,6 +47,18 @@ def read_text(text: str) -> str:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"Standard input must be UTF-8, but byte {error.start} is not; convert it first.") from None
+
+
+def read_by(
+    model: Loaded, text: str | None, pair: str | None, image: Path | None, audio: Path | None, *, truncate: bool
+) -> Trace:
+    """The text, the picture or the sound, through the model."""
+    said = None if text is None else read_text(text)
+    if (image is not None and said is not None) or (image is None and audio is None and said is None):
+        raise InputError("A model reads one of TEXT, --image FILE and --audio FILE; pass one of them.")
+    if image is not None:
+        return model.trace(image=image)
+    return model.trace(audio=audio, pair=said) if audio is not None else model.trace(said, pair, truncate=truncate)
 
 
 def check_target(path: Path | None) -> None:

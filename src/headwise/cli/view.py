@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,8 @@ It has what is quick to compute (weights, norms, rollout); --with names others b
   headwise view "Der Hund bellt." "The dog barks." --model my-marian --task translation --open
   headwise view "Once upon a time" --model demo-llm --with hidden-token,globenc --matters
   headwise view "Once upon a time" --model demo-llm --off L5.H3,L2.H1
+  headwise view --image cat.png --model google/vit-base-patch16-224
+  headwise view --audio said.wav --model demo-whisper --task transcription
   headwise view --from trace.safetensors --out out.html
 """
 
@@ -53,6 +55,8 @@ LARGE = 20 * 2**20  # bytes of a page, above which the way to a smaller one is t
 def view(
     text: Text = None,
     pair: options.Pair = None,
+    image: options.Image = None,
+    audio: options.Audio = None,
     out: Out = Path("headwise.html"),
     output: Output = None,
     quantities: Quantities = None,
@@ -70,8 +74,11 @@ def view(
 ) -> None:
     out = options.renamed(out, output, was="--output", now="--out")
     options.check_target(out)
-    if (text is None) == (from_ is None):
+    senses = image is not None or audio is not None
+    if (text is None and not senses) == (from_ is None):
         raise InputError("A page shows either a text or a saved trace; pass one TEXT, or --from FILE, and not both.")
+    if senses and (with_ is not None or everything or matters or exact or off is not None):
+        raise InputError("A page of a picture or a sound has attention alone; pass --quantities, or none of the rest.")
     if quantities is not None and (with_ is not None or everything):
         raise InputError(
             "--quantities names all that the page has, so --with and --everything do not apply; leave one out."
@@ -83,12 +90,13 @@ def view(
     else:
         from headwise.models.load import load, own_task
 
-        print(f"loading {model}, then tracing the text …", file=sys.stderr, flush=True)
-        trace = load(model, task=own_task(model) if task is None else task, device=device).trace(
-            options.read_text(str(text)), pair, truncate=truncate
-        )
-    chosen = choices_of(quantities, with_, everything=everything)
-    path = trace.save_html(out, matters="exact" if exact else matters or everything, off=named_heads(off), **chosen)
+        print(f"loading {model}, then tracing what it reads …", file=sys.stderr, flush=True)
+        loaded = load(model, task=own_task(model) if task is None else task, device=device)
+        trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate)
+    chosen: dict[str, Any] = choices_of(quantities, with_, everything=everything or senses)
+    if not senses:
+        chosen |= {"matters": "exact" if exact else matters or everything, "off": named_heads(off)}
+    path = trace.save_html(out, **chosen)
     print(written(path, path.stat().st_size))
     if open_:
         webbrowser.open(path.resolve().as_uri())

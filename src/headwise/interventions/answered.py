@@ -52,7 +52,8 @@ class Answered:
 def answered(model: Model, text: Encoding, target: Encoding | None = None) -> Answered | None:
     """The model's answer to a text that is encoded already; None where it has none."""
     kind = kind_of(model)
-    if kind == "tokens" or (kind == "translation" and target is None):
+    alone = kind == "sentence" and model.sense != "text"  # no sentence to be near to
+    if kind == "tokens" or alone or (kind == "translation" and target is None):
         return None
     with torch.no_grad(), quiet():
         if kind == "sentence":
