@@ -20,6 +20,7 @@ from headwise.models.own import given_extractor, own_pair
 from headwise.models.packaged import PACKAGED, SHIPPED, packaged_folder
 from headwise.models.proof import prove
 from headwise.models.senses import NoTokenizer, sense_of, textless
+from headwise.models.sizes import check_sizes
 from headwise.models.tasks import TOWERS, auto_class, tower
 from headwise.models.tiny import tiny_extractor, tiny_model
 from headwise.results.records import DamagedError, read_record
@@ -148,6 +149,7 @@ def _read(
             _check_folder(where)
             options["use_safetensors"] = True
         with quiet():
+            check_sizes(where)
             reading = {key: value for key, value in options.items() if key != "use_safetensors"}
             model, info = auto_class(task).from_pretrained(where, dtype=dtype, output_loading_info=True, **options)
             if textless(model, task):
