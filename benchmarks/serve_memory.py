@@ -2,9 +2,9 @@
 
     python benchmarks/serve_memory.py --requests 2000 --model tiny:bert
 
-Each request is a text of a fuzzer (chaos.py), asked as a page does: put, looked after until it is done, its page fetched.
-Prints the process's memory and what the jobs hold each hundredth part; exit code 1 where the last half grew by more than
-a tenth of the whole.
+Each request is a text of a fuzzer (chaos.py), asked as a page does: put, looked after until it is done, its page
+fetched. Prints the process's memory twenty times on the way; exit code 1 where the last half of the requests made it
+grow by more than a tenth.
 """
 
 from __future__ import annotations
