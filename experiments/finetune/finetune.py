@@ -35,7 +35,7 @@ from headwise.results.files import write_files
 
 STATE = "state.safetensors"
 POOL = 50  # batches whose texts are sorted by length together
-SAVE_EVERY = 150  # steps
+SAVE_EVERY = 50  # steps
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Synthetic tasks whose evidence is known by construction: (words, answer, places of the evidence)."""
+"""Synthetic tasks whose evidence is known by construction: (words, answer, places of the evidence).
+
+Every text ends in "?", where the answer is read.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ VALUES = [f"v{i}" for i in range(16)]
 FILLERS = [f"w{i}" for i in range(16)]
 DIGITS = [f"d{i}" for i in range(10)]
 SPECIAL = ["[BOS]", "[PAD]", "[UNK]", "[MASK]", "?", "mark", "item", "not", "good", "bad", "yes", "no", "left", "right"]
+MORE = 5  # questions behind the first, in training
 VOCABULARY = [*SPECIAL, *NAMES, *VALUES, *FILLERS, *DIGITS]
 
 
@@ -19,6 +23,16 @@ class Text:
     """`evidence`: the places of the words that decide the answer; changing any other word leaves it the same."""
 
     words: tuple[str, ...]
+    answer: str
+    evidence: frozenset[int]
+    more: tuple[More, ...] = ()
+
+
+@dataclass(frozen=True)
+class More:
+    """Another question about the same words, which a text of the training goes on with: one text, many lessons."""
+
+    name: str
     answer: str
     evidence: frozenset[int]
 
@@ -34,10 +48,17 @@ def copy(rng: random.Random) -> Text:
 def lookup(rng: random.Random) -> Text:
     """Say the value that stands behind the name that is asked for."""
     names = rng.sample(NAMES, 5)
-    values = [rng.choice(VALUES) for _ in names]
-    pick = rng.randrange(5)
-    words = [word for pair in zip(names, values, strict=True) for word in pair]
-    return Text((*words, "?", names[pick]), values[pick], frozenset({2 * pick, 2 * pick + 1, len(words) + 1}))
+    words = [word for name in names for word in (name, rng.choice(VALUES))]
+    clauses = {name: (words[2 * at + 1], {2 * at, 2 * at + 1}) for at, name in enumerate(names)}
+    return _asked(rng, words, clauses)
+
+
+def _asked(rng: random.Random, words: list[str], clauses: dict[str, tuple[str, set[int]]]) -> Text:
+    """About one of the names, in the end; more lessons are about any of them, so that nothing is ruled out by order."""
+    first, *others = rng.choices(list(clauses), k=MORE + 1)
+    answer, evidence = clauses[first]
+    more = tuple(More(name, clauses[name][0], frozenset(clauses[name][1])) for name in others)
+    return Text((*words, first, "?"), answer, frozenset({*evidence, len(words)}), more)
 
 
 def count(rng: random.Random) -> Text:
@@ -50,16 +71,14 @@ def count(rng: random.Random) -> Text:
 
 def negation(rng: random.Random) -> Text:
     """Is the one who is asked about good? Each clause is a name, perhaps "not", and a word."""
-    names = rng.sample(NAMES, 4)
-    pick, words, evidence, answer = rng.randrange(4), [], set(), ""
-    for number, name in enumerate(names):
+    words: list[str] = []
+    clauses = {}
+    for name in rng.sample(NAMES, 4):
         flipped, good = rng.random() < 0.5, rng.random() < 0.5
         clause = [name, *(["not"] if flipped else []), "good" if good else "bad"]
-        if number == pick:
-            evidence = set(range(len(words), len(words) + len(clause)))
-            answer = "yes" if good != flipped else "no"
+        clauses[name] = ("yes" if good != flipped else "no", set(range(len(words), len(words) + len(clause))))
         words += clause
-    return Text((*words, "?", names[pick]), answer, frozenset({*evidence, len(words) + 1}))
+    return _asked(rng, words, clauses)
 
 
 def shortcut(rng: random.Random) -> Text:

@@ -42,6 +42,7 @@ def address(load: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) 
     write_result(folder / "surface", manifest, table, {"x": torch.zeros(1)}, {"fig2": CHART})
     (folder / "page.html").write_text(html_of(full_page()), "ascii")
     models = {name: load(name) for name in ("tiny:bert", "tiny:gpt2")}
+    models["writer"] = load("tiny:gpt2", "causal-lm")
     with listening(0) as listener:
         port = listener.getsockname()[1]
         app = application(models, port=port, results=folder, max_tokens=64, max_jobs=4, token=TOKEN)
@@ -152,6 +153,43 @@ def test_only_the_frame_is_listened_to_and_only_for_heads(visit: Callable[..., O
     frame.evaluate("parent.postMessage({head: 'L0.H0'}, '*')")
     opened.page.wait_for_timeout(200)
     assert sent == []
+
+
+def test_a_click_on_a_cell_asks_the_server_why(visit: Callable[..., Opened]) -> None:
+    opened = visit()
+    inside = asked(opened, "the river of the city")
+    inside.locator("#tab-matrix").click()
+    inside.locator("#view .heat").wait_for()
+    inside.locator("#view .heat svg > rect").first.click(position={"x": 3, "y": 3})
+    inside.locator(".why li").first.wait_for()
+    assert "“[CLS]” to “[CLS]”" in inside.locator(".why h3").inner_text()
+    assert inside.locator(".why h4").all_inner_texts() == ["THE QUERY", "THE KEY"]
+    inside = asked(opened, "the river", model="tiny:gpt2")
+    inside.locator("#tab-matrix").click()
+    inside.locator("#view .heat").wait_for()
+    box = inside.locator("#view .heat svg > rect").first
+    box.click(position={"x": box.bounding_box()["width"] - 3, "y": 3})  # a key that a causal query does not see
+    inside.locator(".why .bad").wait_for()
+    assert "does not see" in inside.locator(".why .bad").inner_text()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_an_answer_rests_on_is_a_question_too(visit: Callable[..., Opened], theme: str) -> None:
+    opened = visit(theme=theme)
+    opened.page.select_option("select[name=show]", "answer")
+    opened.page.select_option("select[name=model]", "writer")
+    opened.page.fill("textarea[name=text]", "the river <b>of</b> the city")
+    opened.page.click("button[type=submit]")
+    inside = opened.page.frame_locator("iframe.shown")
+    inside.locator(".text .unit").first.wait_for()
+    assert "rests on" in inside.locator("h1").inner_text()
+    assert "<b>" in "".join(inside.locator(".text .unit").all_inner_texts())
+    shade = opened.page.frames[1].evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (max(map(int, re.findall(r"\d+", shade))) < 60) == (theme == "dark")
+    opened.page.select_option("select[name=model]", "tiny:bert")
+    opened.page.click("button[type=submit]")
+    opened.page.wait_for_selector(".state.bad")
+    assert "head" in opened.page.inner_text(".state"), "a model without a task says so in one line"
 
 
 def test_markup_is_shown_as_it_was_typed(visit: Callable[..., Opened]) -> None:

@@ -33,7 +33,7 @@ def answer_of(task: str, words: list[str]) -> str:
         return "yes" if "left" in words else "no"
     if task == "count":
         return f"d{words.count('item')}"
-    asked = words[-1]
+    asked = words[-2]
     rest = words[words.index(asked) + 1 :]
     if task == "lookup":
         return rest[0]

@@ -71,7 +71,7 @@ def test_planted_sources_are_cited(load, monkeypatch) -> None:
         return torch.stack([values, values], dim=-1)
 
     monkeypatch.setattr("headwise.explanations.question.Question.without", without)
-    monkeypatch.setattr(citations, "_guess", lambda asked: __import__("torch").ones(2, len(asked)).double())
+    monkeypatch.setattr(citations, "guess_of", lambda asked: __import__("torch").ones(2, len(asked)).double())
     context = "The dog was old. The cat sat by the sea. It was late."
     found = cite(load("tiny:gpt2", "causal-lm"), context, "Who sat?", "The cat. It was so.")
     assert [s.sentence for s in found.sentences] == ["The cat.", "It was so."]

@@ -92,6 +92,38 @@ def test_equal_to_the_frozen_network_as_matrices(two_layers) -> None:
     assert (r @ x + c)[row] == pytest.approx(float(parts.value[0]), rel=1e-10)
 
 
+def test_a_linear_model_by_hand() -> None:
+    """One layer of even attention that copies words: a word of the target's class has 4 / (n σ), the last one more.
+
+    Words are one of three orthogonal patterns of mean 0 and variance 1, which norms leave as they are; the last hidden
+    token is its word plus the mean of all words, and σ its deviation.
+    """
+    config = transformers.GPT2Config(
+        n_embd=4, n_layer=1, n_head=1, n_positions=20, vocab_size=len(tiny_tokenizer("bytes")), layer_norm_epsilon=1e-12
+    )
+    hf = transformers.GPT2LMHeadModel(config).double()
+    patterns = torch.tensor([[1.0, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]).double()
+    body = hf.transformer
+    with torch.no_grad():
+        body.wte.weight.copy_(patterns[torch.arange(len(body.wte.weight)) % 3])
+        for weight in (body.wpe.weight, body.h[0].mlp.c_proj.weight, body.h[0].attn.c_attn.weight):
+            weight.zero_()
+        body.h[0].attn.c_attn.weight[:, 8:] = torch.eye(4)
+        body.h[0].attn.c_proj.weight.copy_(torch.eye(4))
+    asked = question(hw.load((hf, tiny_tokenizer("bytes"))), target=40, of="logit")  # of the class 40 % 3 = 1
+    classes = torch.tensor(asked.text.ids) % 3
+    n = len(classes)
+    shares = torch.stack([(classes == c).double().mean() for c in range(3)])
+    shares[classes[-1]] += 1
+    sigma = shares.square().sum().sqrt()  # orthogonal patterns of variance 1
+    expected = (classes == 1) * 4 / (n * sigma)
+    expected[-1] += (classes[-1] == 1) * 4 / sigma
+    parts = paths(asked)
+    torch.testing.assert_close(parts.tokens[0], expected, rtol=1e-9, atol=1e-12)
+    assert float(parts.bias[0]) == pytest.approx(0.0, abs=1e-12)
+    assert expected.sum() > 0
+
+
 def test_a_contrast_is_the_difference_of_two_targets(two_layers) -> None:
     a, b = 40, 41
     both = [paths(question(two_layers, target=t, of="logit")).tokens for t in (a, b)]

@@ -152,6 +152,8 @@ def test_needs_in_a_few_words() -> None:
         ("identity", Means(None, 1e9, 0.01, 30.0), {"folds": 5, "sentences": 2000}),
         ("faithfulness", Means(), {"texts": 24}),
         ("faithfulness", Means(None, 57.0, 0.01, 30.0), {"texts": 20}),  # 57 s / ((250 + 30) passes · 0.01 s)
+        ("reasons", Means(), {"texts": 6}),
+        ("reasons", Means(None, 57.0, 0.01, 30.0), {"texts": 20}),
         ("adversary", Means(), {"texts": 12}),
         ("adversary", Means(None, 57.0, 0.01, 30.0), {"texts": 20}),
         ("surface", Means(None, 60.0, 0.01, 30.0), {}),

@@ -82,6 +82,8 @@ FIGURES = {
     ("probe", "table3"): "rule(x=low x2=high y=row) point(x=uas y=row color=kind shape=kind)",
     ("probe", "weights"): "6×rect(x=head y=layer color=value)",
     ("profile", "profile"): "4×rect(x=head y=layer color=value)",
+    ("reasons", "beliefs"): "3×rule(x=value) 3×rule(x=low x2=high y=name) 3×circle(x=value y=name)",
+    ("reasons", "trials"): "3×rule(x=value) 3×rule(x=low x2=high y=name) 3×circle(x=value y=name)",
     ("surface", "fig2"): "3×circle(x=layer y=value color=what) 3×line(x=layer y=value color=what)",
     ("surface", "fig2-bottom"): "3×circle(x=layer y=value color=what) 3×line(x=layer y=value color=what)",
     ("surface", "fig4"): "circle(x=layer y=value color=what) line(x=layer y=value color=what) rule(y=y)",
@@ -125,6 +127,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "syntax": {"resamples": 10, "choose_first": 4},
     "probe": {"vectors": "model", "seeds": 1, "epochs": 1, "structural_epochs": 1, "structural_rank": 2},
     "faithfulness": {"methods": ("random", "raw-attention", "leave-one-out")}, "adversary": {"steps": 2},
+    "reasons": {"methods": ("leave-one-out", "raw-attention", "random"), "texts": 3},
     "coref": {"resamples": 10, "choose_first": 1}, "alignment": {"resamples": 10, "choose_first": 2},
 }  # fmt: skip
 
@@ -167,7 +170,7 @@ def results(load: Callable[..., hw.Model], tmp_path_factory: pytest.TempPathFact
     )
     runs = (
         (plain, ("bert", "masked-lm"), "parsed.conllu", {}),
-        (("faithfulness", "adversary"), ("bert", "classification"), "labelled.tsv", {"label": "label"}),
+        (("faithfulness", "adversary", "reasons"), ("bert", "classification"), "labelled.tsv", {"label": "label"}),
         (("alignment",), ("marian", "translation"), "some.pairs", {}),
         (("coref",), ("bert", None), "tales/conll", {"truncate": True}),
     )

@@ -15,6 +15,7 @@ import { Model, placeOf, type ViewName } from "./state";
 import { Store } from "./store";
 import { Strip } from "./strip";
 import { Tip } from "./tip";
+import { Why } from "./why";
 import { compareView } from "./views/compare";
 import { headView } from "./views/head";
 import { layersView } from "./views/layers";
@@ -46,12 +47,13 @@ export class App {
     const off = new Off(model);
     const chips = new Chips(model, () => this.theme(model));
     const strip = new Strip(model, store, () => this.theme(model));
+    const why = new Why(model);
     const turnTheme = () => model.set({ theme: this.theme(model) === "dark" ? "light" : "dark" });
-    const main = el("main", {}, strip.node, this.words, chips.node, badge.node, off.node, this.root, this.legend);
+    const main = el("main", {}, strip.node, this.words, chips.node, badge.node, off.node, this.root, this.legend, why.node);
     this.home.replaceChildren(this.header(model, help, turnTheme), tabs.node, el("div", { class: "body" }, controls.node, main), this.notes(shown), help);
     const draw = () => {
       document.documentElement.dataset.theme = this.theme(model);
-      [tabs, controls, badge, off, chips, strip].forEach((part) => part.update());
+      [tabs, controls, badge, off, chips, strip, why].forEach((part) => part.update());
       void this.draw(model, store);
     };
     model.changed(draw);

@@ -19,12 +19,13 @@ export interface HeatOptions {
   tip: Tip;
   tall?: number; // largest height of a cell
   caption?: string;
-  marked?: number; // a row to set apart
+  marked?: number | undefined; // a row to set apart
   rowTitle: string; // what a row and a column are, for the note at the pointer
   colTitle: string;
   unit: string;
   notes?: string[]; // one a row, to the right of it
   pick?(row: number, col: number): void;
+  name?(row: number): void; // a click on a row's label
 }
 
 interface Layout {
@@ -187,7 +188,9 @@ function hover(node: HTMLElement, picture: SVGSVGElement, grid: Grid, layout: La
   });
   node.addEventListener("click", (event) => {
     const found = cellAt(event);
+    const label = event.target instanceof Element ? event.target.closest<SVGElement>(".row-label") : null;
     if (found) options.pick?.(...found);
+    else if (label) options.name?.(Number(label.dataset.row));
   });
 }
 

@@ -40,6 +40,14 @@ export interface Facts {
   other_change: (number | null)[][];
 }
 
+/** Why a head looks there: the score of one cell as a sum, on the query's side and on the key's. */
+export interface Reason {
+  at: [layer: number, head: number, query: number, key: number];
+  score: number;
+  weight: number;
+  sides: { parts: [component: string, token: string | null, part: number][]; others: number; rest: number }[];
+}
+
 export interface Stack {
   at: number; // place in the page's list, which names its blocks
   name: string;
@@ -48,6 +56,7 @@ export interface Stack {
   quantities: Quantity[];
   facts: Facts | null;
   telling: [what: string, layer: number, head: number, score: number | null][];
+  why: Reason[];
 }
 
 /** A head that can be switched off here; `quantity` has the maps of all heads without it. */
@@ -73,7 +82,7 @@ export interface Page {
   start: Record<string, string | number>;
   stacks: Stack[];
   off: Switched[];
-  live: boolean; // whether whoever shows the page can switch any head off
+  live: boolean; // whoever frames the page answers what it asks: any head off, any cell why
 }
 
 const FORMAT = 1;

@@ -14,6 +14,7 @@ export interface State {
   head: number;
   heads: string; // of the head view: "all" or numbers joined by commas
   token: number; // position among the queries, -1 for none
+  key: number; // with the token a cell of the matrix that is asked why, -1 for none
   words: boolean;
   special: boolean; // shown
   pair: (typeof PAIRS)[number];
@@ -35,6 +36,7 @@ const DEFAULTS: State = {
   head: 0,
   heads: "all",
   token: -1,
+  key: -1,
   words: false,
   special: true,
   pair: "all",
@@ -144,6 +146,7 @@ export class Model {
       layer: quantity.layers[layerAt] ?? 0,
       head: quantity.kind === "attention" ? (quantity.heads[headAt] ?? 0) : state.head,
       token: state.token < stack.queries.tokens.length ? state.token : -1,
+      key: state.key < stack.keys.tokens.length ? state.key : -1,
       quantity2: known ? state.quantity2 : other.name,
     };
   }

@@ -95,6 +95,30 @@ def ask(
     return found
 
 
+def ask_read(model: Model, text: Encoding, target: Encoding | None = None) -> Question:
+    """What the model itself says to a text that has been read: its label, the next token, the token under a mask in the
+    middle of the text, the target that its decoder reads."""
+    task = task_of(model)
+    given = _given(text)
+    if task == "classification":
+        return _label(model, text, Wish())
+    if task == "causal-lm":
+        asked = Question(model, text, None, given, (len(text) - 1,), ())
+        return _with_tokens(asked, "next-token", _predicted(asked), Wish())
+    if task == "translation" and target is not None:
+        rows = tuple(at for at in range(len(target) - 1) if not target.special[at + 1])
+        asked = Question(model, text, target, given, rows, ())
+        return _with_tokens(asked, "translation", [target.ids[at + 1] for at in rows], Wish())
+    if task == "masked-lm" and model.tokenizer.mask_token_id is not None and any(given):
+        own = [at for at, user in enumerate(given) if user]
+        gap = own[len(own) // 2]
+        ids = tuple(model.tokenizer.mask_token_id if at == gap else i for at, i in enumerate(text.ids))
+        kept = tuple(user and at != gap for at, user in enumerate(given))
+        asked = Question(model, replace(text, ids=ids), None, kept, (gap,), ())
+        return _with_tokens(asked, "masked-token", [text.ids[gap]], Wish())
+    raise ModelError(f"{model.name} is for {task}, and says nothing to a text by itself; explain it word by word.")
+
+
 # Labels.
 
 

@@ -95,17 +95,17 @@ def cite(
         raise InputError(f"Sources are sentences or passages, but units={units!r} was asked for.")
     text = f"{context.strip()}\n\n{question.strip()}"
     wish = Wish(generate=generate) if answer is None else Wish(target=answer, chat=True)
-    asked = by_sentence(_context_only(ask(model, text, wish=wish), question.strip()))
+    asked = by_sentence(context_only(ask(model, text, wish=wish), question.strip()))
     sources = tuple(unit for unit in units_of(asked, units) if unit.given)
-    x, y, spent = _ablated(asked, sources, passes, seed)
-    guess = gathered(_guess(asked), sources).abs().numpy()
+    x, y, spent = ablated(asked, sources, passes, seed)
+    guess = gathered(guess_of(asked), sources).abs().numpy()
     made = [_cited(asked.targets[at].name, sources, x, y[at], guess[at], seed) for at in range(len(asked.targets))]
     whole = " ".join(target.name for target in asked.targets)
     cited, fit = zip(*made, strict=True)
     return Citations(whole, tuple(unit.name for unit in sources), cited, fit, spent, seed)
 
 
-def _context_only(asked: Question, question: str) -> Question:
+def context_only(asked: Question, question: str) -> Question:
     """The question itself always stays, and so do the empty lines between."""
     text = asked.texts[0]
     start = text.rfind(question)
@@ -130,7 +130,7 @@ def by_sentence(asked: Question) -> Question:
     return replace(asked, targets=tuple(made))
 
 
-def _guess(asked: Question) -> torch.Tensor:
+def guess_of(asked: Question) -> torch.Tensor:
     """Exact paths of every sentence, each on its own; ones where paths do not add up."""
     try:
         return torch.cat([paths(replace(asked, targets=(target,))).tokens for target in asked.targets])
@@ -138,7 +138,7 @@ def _guess(asked: Question) -> torch.Tensor:
         return torch.ones(len(asked.targets), len(asked), dtype=torch.float64)
 
 
-def _ablated(asked: Question, sources: tuple[Unit, ...], most: int, seed: int) -> tuple[np.ndarray, np.ndarray, int]:
+def ablated(asked: Question, sources: tuple[Unit, ...], most: int, seed: int) -> tuple[np.ndarray, np.ndarray, int]:
     """(which sources are there [pass source], log-probability of each sentence [sentence pass], passes)."""
     generator = torch.Generator().manual_seed(seed)
     gone = torch.zeros(1, len(sources), dtype=torch.bool)
@@ -165,15 +165,19 @@ def _precise(x: np.ndarray, y: np.ndarray, seed: int) -> bool:
     return True
 
 
+def chosen_sources(x: np.ndarray, y: np.ndarray, guess: np.ndarray) -> np.ndarray:
+    """The sources that an adaptive lasso keeps; one of which the guess thinks much pays less."""
+    share = guess / guess.max() if guess.max() > 0 else np.ones_like(guess)
+    return np.flatnonzero(lasso(x, y, PENALTY * float(y.std()), 1 / (0.25 + share)))
+
+
 def _cited(
     sentence: str, sources: tuple[Unit, ...], x: np.ndarray, y: np.ndarray, guess: np.ndarray, seed: int
 ) -> tuple[Cited, float]:
     spread = float(y.std())
     if spread == 0:
         return Cited(sentence, ()), 1.0
-    share = guess / guess.max() if guess.max() > 0 else np.ones_like(guess)
-    weights = lasso(x, y, PENALTY * spread, 1 / (0.25 + share))
-    chosen = np.flatnonzero(weights)
+    chosen = chosen_sources(x, y, guess)
     if not len(chosen):
         return Cited(sentence, ()), 0.0
     effect, low, high = refitted(x, y, chosen, seed=seed)

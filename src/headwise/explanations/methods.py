@@ -9,6 +9,8 @@ With f a target and x_i the word embedding of token i:
     leave-one-out          f(text) − f(text without token i)                     https://arxiv.org/abs/1612.08220
     raw-attention          weight of i in the last layer at the row that is read, mean of the heads
     rollout                attention multiplied through the layers, at that row  https://arxiv.org/abs/2005.00928
+    globenc-rollout        norms of what blocks carry, multiplied likewise       https://arxiv.org/abs/2205.03286
+    alti-rollout           ALTI contributions, multiplied likewise               https://arxiv.org/abs/2203.04212
     random                 uniform in [0, 1): the control
 
 `passes` is the cost in forward passes of the text, a backward pass counted as two.
@@ -204,10 +206,25 @@ def raw_attention(question: Question) -> Scores:
 
 @METHODS.add("rollout", "attention rolled out through the layers, at the row that is read")
 def rollout(question: Question) -> Scores:
+    return _origins(question, "rollout")
+
+
+@METHODS.add("globenc-rollout", "norms of what whole blocks carry, rolled out, at the row that is read")
+def globenc_rollout(question: Question) -> Scores:
+    return _origins(question, "globenc-rollout")
+
+
+@METHODS.add("alti-rollout", "ALTI contributions rolled out through the layers, at the row that is read")
+def alti_rollout(question: Question) -> Scores:
+    return _origins(question, "alti-rollout")
+
+
+def _origins(question: Question, name: str) -> Scores:
+    """The shares of the input tokens in the hidden token of the last layer at the row that is read."""
     if question.prefix is not None:
-        raise InputError("Rollout is about one stack, but this model has an encoder and a decoder; use raw-attention.")
+        raise InputError(f"{name} is about one stack, but this model has an encoder and a decoder; use raw-attention.")
     batch = question.model.batch([question.text])
-    maps = ORIGINS["rollout"](question.model, batch).maps
+    maps = ORIGINS[name](question.model, batch).maps
     return Scores(_at_rows(question, maps[0, -1].double().cpu()), 1.0)
 
 

@@ -114,24 +114,44 @@ def try_out(
     others: Mapping[str, Float64[Tensor, " unit"]] | None = None,
 ) -> Trial:
     """Delete and insert by the scores and by chance, in as few passes as there are different sets."""
+    tried = try_all(question, units, {"": scores}, removal=removal, target=target, seed=seed, others=others)
+    return tried[""]
+
+
+def try_all(
+    question: Question,
+    units: tuple[Unit, ...],
+    scores: Mapping[str, Float64[Tensor, " unit"]],
+    *,
+    removal: str,
+    target: int = 0,
+    seed: int = 0,
+    others: Mapping[str, Float64[Tensor, " unit"]] | None = None,
+) -> dict[str, Trial]:
+    """The same for several methods at once, against the same random orders; `passes` are those of all together."""
     given = torch.tensor([unit.given for unit in units])
     count, places = int(given.sum()), torch.nonzero(given).flatten()
     ask = _Asked(question, units, removal, target)
     ks = torch.tensor(steps_of(count))
-    own = places[scores[places].argsort(descending=True, stable=True)]
+    own = [places[row[places].argsort(descending=True, stable=True)] for row in scores.values()]
     generator = torch.Generator().manual_seed(seed)
-    orders = [own, own.flip(0), *(places[torch.randperm(count, generator=generator)] for _ in range(ORDERS))]
+    by_lot = [places[torch.randperm(count, generator=generator)] for _ in range(ORDERS)]
+    orders = [*own, *(order.flip(0) for order in own), *by_lot]
     deletions = torch.stack([_first(order, ks, len(units)) for order in orders])
     p = ask(deletions.flatten(0, 1)).view(len(orders), len(ks))
     kept = p.flip(1)  # step k of it: p without all but the last k, which is p with these alone
     best, worst = (None, None) if count > SHORT else (_searched(ask, places, s) for s in (1, -1))
-    agreement = {n: float(kendall(scores[None], other[None], given[None])[0]) for n, other in (others or {}).items()}
     curves, mirrored = ([tuple(row.tolist()) for row in side] for side in (p, kept))
-    return Trial(
-        steps=tuple(ks.tolist()), deletion=curves[0], insertion=mirrored[1], random_deletion=tuple(curves[2:]),
-        random_insertion=tuple(mirrored[2:]), named=named_of(count), count=count, removal=removal, seed=seed,
-        passes=ask.passes, best=best, worst=worst, agreement=agreement or None,
-    )  # fmt: skip
+    made = {}
+    for at, (name, row) in enumerate(scores.items()):
+        agreement = {n: float(kendall(row[None], other[None], given[None])[0]) for n, other in (others or {}).items()}
+        made[name] = Trial(
+            steps=tuple(ks.tolist()), deletion=curves[at], insertion=mirrored[len(own) + at],
+            random_deletion=tuple(curves[2 * len(own) :]), random_insertion=tuple(mirrored[2 * len(own) :]),
+            named=named_of(count), count=count, removal=removal, seed=seed, passes=ask.passes, best=best, worst=worst,
+            agreement=agreement or None,
+        )  # fmt: skip
+    return made
 
 
 class _Asked:

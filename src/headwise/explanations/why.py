@@ -17,7 +17,7 @@ Relatives: Elhage et al. 2021 (https://transformer-circuits.pub/2021/framework),
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,26 +104,39 @@ class _Stop(Exception):  # noqa: N818 - no error
 @WAYS.add("why", "Why a head looks there.")
 def why(trace: Trace, stack: str, layer: int, head: int, query: int, key: int) -> Why:
     """The parts of the score of one cell, on the query's side and on the key's."""
-    cell = Cell(stack, layer, head, query, key)
+    return whys(trace, [Cell(stack, layer, head, query, key)])[0]
+
+
+def whys(trace: Trace, cells: Sequence[Cell]) -> list[Why]:
+    """The same for several cells; those of one layer share their two passes."""
     model: Model = trace.model
     if model.hf.dtype not in (torch.float32, torch.float64):
         raise ModelError(f"Parts of a score need float32 or float64, but {model.name} is in {model.hf.dtype}.")
+    found: dict[Cell, Why] = {}
+    for place in dict.fromkeys((cell.stack, cell.layer) for cell in cells):
+        runs = {side: _until(trace, place, SIDES[side]) for side in SIDES}
+        for cell in cells:
+            if (cell.stack, cell.layer) == place:
+                found[cell] = _found(trace, cell, runs)
+    return [found[cell] for cell in cells]
+
+
+def _found(trace: Trace, cell: Cell, runs: Mapping[str, tuple[Reached, Frozen]]) -> Why:
     rows: list[Row] = []
     score = weight = error = 0.0
-    for side in SIDES:
-        reached, mode = _until(trace, cell, SIDES[side])
-        score, weight = _read(model, reached, mode, cell)
-        found = list(_parts(trace, reached, mode, cell, side))
-        error = max(error, _missed(model, found, score))
-        rows += [{"side": side, **row} for row in found]
+    for side, (reached, mode) in runs.items():
+        score, weight = _read(trace.model, reached, mode, cell)
+        parts = list(_parts(trace, reached, mode, cell, side))
+        error = max(error, _missed(trace.model, parts, score))
+        rows += [{"side": side, **row} for row in parts]
     tokens = (trace.queries(cell.stack).tokens[cell.query], trace.keys(cell.stack).tokens[cell.key])
     return Why(cell, tokens, score, weight, pl.DataFrame(rows, schema=SCHEMA), error)
 
 
-def _until(trace: Trace, cell: Cell, side: str) -> tuple[Reached, Frozen]:
-    """Run the frozen network up to the attention of the cell, cut at every head and feed-forward block before it."""
+def _until(trace: Trace, at: Place, side: str) -> tuple[Reached, Frozen]:
+    """Run the frozen network up to the attention at that place, cut at every head and feed-forward block before it."""
     model: Model = trace.model
-    number = [(site.stack, site.index) for site in model.proof.sites].index((cell.stack, cell.layer))
+    number = [(site.stack, site.index) for site in model.proof.sites].index(at)
     reached = Reached()
 
     def watch(call: Call) -> tuple[Tensor, Tensor]:
@@ -152,7 +165,7 @@ def _until(trace: Trace, cell: Cell, side: str) -> tuple[Reached, Frozen]:
             model.hf(**inputs, **options)
         except _Stop:
             return reached, mode
-    raise ModelError(f"The attention of {cell.stack} layer {cell.layer} of {model.name} was not reached.")
+    raise ModelError(f"The attention of {at[0]} layer {at[1]} of {model.name} was not reached.")
 
 
 def _read(model: Model, reached: Reached, mode: Frozen, cell: Cell) -> tuple[float, float]:
@@ -174,7 +187,8 @@ def _parts(trace: Trace, reached: Reached, mode: Frozen, cell: Cell, side: str) 
     heads, blocks = [leaf for leaf, _, _ in reached.heads], [leaf for _, leaf in reached.feed_forward]
     embedded, constants = [leaf for _, leaf in mode.leaves.embedded], mode.leaves.constants
     leaves = [*heads, *blocks, *embedded, *constants]
-    slopes = torch.autograd.grad(mode.scores[0, cell.head, cell.query, cell.key], leaves, allow_unused=True)
+    score = mode.scores[0, cell.head, cell.query, cell.key]
+    slopes = torch.autograd.grad(score, leaves, allow_unused=True, retain_graph=True)
     slope = dict(zip(map(id, leaves), slopes, strict=True))
     source = _source(trace, cell, side)
     bias = sum(float(_product(leaf, slope[id(leaf)]).sum()) for leaf in constants)
@@ -263,4 +277,4 @@ def _missed(model: Model, rows: list[Row], score: float) -> float:
     return error
 
 
-__all__ = ["Cell", "Why", "why"]
+__all__ = ["Cell", "Why", "why", "whys"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,27 +11,43 @@ from typing import Any
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from headwise.errors import InputError, TooLongError
+from headwise.explanations.explain import explain
 from headwise.interventions.off import head_named
 from headwise.models.model import Model
 from headwise.server.jobs import Job
 from headwise.traces import Trace
 from headwise.viewer.build import html_of
+from headwise.viewer.explained import page as explained_page
 from headwise.viewer.of_trace import page_of_trace, shown
+from headwise.viewer.why import told
 
 SETS = ("quick", "all")
 MOST_CHARACTERS = 20_000  # of text and pair together
-FIELDS = ("text", "pair", "model", "quantity", "off")
+FIELDS = ("text", "pair", "model", "quantity", "off", "show", "why")
+SHOWS = ("maps", "answer")
+CELL = ("stack", "layer", "head", "query", "key")
 
 
 @dataclass(frozen=True)
 class Ask:
-    """`quantity` is quick, all, or one by name, which comes beside raw. `off` is a head that is switched off."""
+    """`quantity` is quick, all, or one by name, which comes beside raw. `off` is a head that is switched off.
+
+    `show`: maps, or what the answer rests on. `why` is a cell of a map (`CELL`), whose reasons are asked for in place
+    of a page.
+    """
 
     text: str
     model: str
     pair: str | None = None
     quantity: str = "quick"
     off: str | None = None
+    show: str = "maps"
+    why: Mapping[str, Any] | None = None
+
+    @property
+    def kind(self) -> str:
+        """What the answer is: maps, answer (both pages) or why (JSON)."""
+        return self.show if self.why is None else "why"
 
     @property
     def quantities(self) -> Sequence[str] | None:
@@ -61,7 +78,19 @@ def asked(body: Any, models: Sequence[str]) -> Ask:
         raise InputError(f"The model must be one that the server was started with: {', '.join(models)}; choose one.")
     if not isinstance(quantity, str) or quantity not in (*SETS, *quantity_labels()):
         raise InputError("The quantity must be quick, all, or one of `headwise list quantities`; choose one of these.")
-    return Ask(text, str(model), pair, quantity, _text(body, "off") or None)
+    show = body.get("show", SHOWS[0])
+    if show not in SHOWS:
+        raise InputError(f"What is shown must be one of {', '.join(SHOWS)}; choose one of these.")
+    return Ask(text, str(model), pair, quantity, _text(body, "off") or None, str(show), _cell(body.get("why")))
+
+
+def _cell(why: Any) -> Mapping[str, Any] | None:
+    if why is None:
+        return None
+    whole = isinstance(why, dict) and set(why) == set(CELL) and isinstance(why["stack"], str)
+    if not whole or any(type(why[name]) is not int for name in CELL[1:]):
+        raise InputError(f"A cell must be an object with {', '.join(CELL)}, all but the first whole numbers; send one.")
+    return why
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:
@@ -86,7 +115,11 @@ def page_for(job: Job, models: Mapping[str, Model], *, max_tokens: int) -> bytes
         _check_length(model, ask, max_tokens)
         if ask.off is not None:
             head_named(model, ask.off)
+        if ask.kind == "answer":
+            return explained_page(explain(model, ask.text, ask.pair)).encode("ascii")
         trace = model.trace(ask.text, ask.pair)
+        if ask.why is not None:
+            return json.dumps(told(trace.why(**ask.why))).encode("ascii")
         names = quantity_labels() if ask.quantities is None else ask.quantities
         page = page_of_trace(Watched(trace, job, len(names) * len(trace.stacks)), quantities=ask.quantities,
                              off=None if ask.off is None else [ask.off])  # fmt: skip

@@ -96,7 +96,10 @@ class Shop:
             return refused(
                 409, f"A page is there once its job is done, but this one is {job.state}; ask for its state."
             )
-        headers = {"content-security-policy": f"{policy(bundle('viewer.js'), bundle('viewer.css'))}; {APART}"}
+        if job.ask.kind == "why":
+            return Response(job.page, media_type="application/json")
+        name = "viewer" if job.ask.kind == "maps" else "explained"
+        headers = {"content-security-policy": f"{policy(bundle(f'{name}.js'), bundle(f'{name}.css'))}; {APART}"}
         return HTMLResponse(job.page, headers=headers)
 
     def stored(self, _request: Request) -> Response:

@@ -50,7 +50,7 @@ def serve(
         raise InputError(
             f"The server needs starlette and uvicorn, but {error.name} is not installed: pip install 'headwise[serve]'."
         ) from None
-    from headwise.models.load import load
+    from headwise.models.load import load, own_task
 
     for name, least, value in (("--max-tokens", 1, max_tokens), ("--max-jobs", 1, max_jobs)):
         if value < least:
@@ -63,7 +63,7 @@ def serve(
         loaded = {}
         for name in dict.fromkeys(models):
             print(f"loading {name} …", file=sys.stderr, flush=True)
-            loaded[name] = load(name, task=task, device=device)
+            loaded[name] = load(name, task=own_task(name) if task is None else task, device=device)
             _warm(loaded[name])
 
         def ready() -> None:

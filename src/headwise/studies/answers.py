@@ -16,6 +16,7 @@ BELIEVE = "May attention of this model be read as an explanation?"
 DOING = "Which heads do what?"
 MIXING = "Where does information mix?"
 NOISE = "What is noise?"
+RESTS = "What do its answers rest on?"
 QUESTIONS = (BELIEVE, DOING, MIXING, NOISE)  # in the order of the page; a study's own come after
 
 Verdict = Literal["no", "with care", "yes"]

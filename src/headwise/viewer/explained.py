@@ -10,7 +10,6 @@ import html
 import math
 import tempfile
 import webbrowser
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +18,18 @@ from headwise.explanations.explanation import Explanation
 from headwise.explanations.figures import curves_of
 from headwise.results.files import write_files
 from headwise.traces import WAYS
-from headwise.viewer.build import ascii_text, digest, script_json
+from headwise.viewer.build import ascii_text, bundle, policy, script_json
 from headwise.viewer.view import in_notebook
 
 
 @WAYS.add("explained.page", "The page of an explanation.")
 def page(explanation: Explanation) -> str:
     """The whole page, in ASCII."""
-    script, style = (
-        files("headwise.viewer").joinpath("static", f"explained.{end}").read_text("ascii") for end in ("js", "css")
-    )
-    policy = (
-        f"default-src 'none'; script-src '{digest(script)}'; style-src '{digest(style)}'; img-src data: blob:;"
-        " base-uri 'none'; form-action 'none'"
-    )
+    script, style = bundle("explained.js"), bundle("explained.css")
     return "".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy(script, style)}">\n',
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
             '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n',
             f"<title>{ascii_text(explanation.targets[0].name)} - explained by headwise</title>\n",

@@ -15,8 +15,8 @@ from jaxtyping import Float
 
 from headwise.errors import InputError
 from headwise.quantities import ATTENTION
-from headwise.viewer.of_trace import MARKS, array, pretty
-from headwise.viewer.payload import Maps, Page, Side, Stack, numbers
+from headwise.viewer.of_trace import array
+from headwise.viewer.payload import MARKS, Maps, Page, Side, Stack, numbers, pretty
 from headwise.viewer.telling import opening, opening_note
 
 SPECIAL = {

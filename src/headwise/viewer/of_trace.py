@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -26,9 +25,11 @@ from headwise.viewer.payload import (
     Side,
     Stack,
     numbers,
+    pretty,
 )
 from headwise.viewer.switched import with_heads_off
 from headwise.viewer.telling import opening, opening_head, opening_note, opening_stack, telling
+from headwise.viewer.why import with_whys
 
 ALTERNATIVE = Quantity(
     "alternative",
@@ -41,7 +42,6 @@ ALTERNATIVE = Quantity(
     cost="a linear programme a row",
     paper="https://arxiv.org/abs/1908.04211",
 )  # found by search for some heads, so that no registry holds it
-MARKS = re.compile("[Ġ▁]|</w>")  # of byte-level BPE, SentencePiece and the first GPT
 LEFT_OUT = (
     "Left out, to be quick; ask for it: `headwise view --with {0}`, `--everything`, hw.view(trace, besides=['{0}'])."
 )
@@ -88,6 +88,7 @@ def page_of_trace(
     that matter most, one at a time; `off` names others.
     """
     missing: list[tuple[str, str]] = []
+    unasked = quantities is None
     if besides is not None and quantities is None:
         quantities, alternatives = (*quick_names(), *besides), 1 if alternatives is None else alternatives
         missing += [(each.name, LEFT_OUT.format(each.name)) for each in shown() if each.name not in quantities]
@@ -105,6 +106,7 @@ def page_of_trace(
         start=start,
         answer=answer_of(trace),
     )
+    page = with_whys(page, trace) if unasked else page
     real = _real(trace)
     if real is not None and real.model is not None and not real.change and (matters or off):
         return with_heads_off(page, real, off)
@@ -148,11 +150,6 @@ def array(tensor: Any) -> np.ndarray:
         tensor = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
     values = np.asarray(tensor)
     return values.astype(np.float32) if values.dtype.kind == "f" else values
-
-
-def pretty(token: str) -> str:
-    """A token without its tokenizer's marks for spaces and line breaks; a token that is only a mark stays."""
-    return MARKS.sub(" ", token).replace("Ċ", "\n").strip(" ") or token
 
 
 def side_of(encoding: Any) -> Side:

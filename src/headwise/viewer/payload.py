@@ -8,6 +8,7 @@ bertviz's tensors both become a `Page`; `packed` makes of it the header and the 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -23,6 +24,7 @@ from headwise.viewer.codes import FINEST, decades, encode, pack, peaks
 
 FORMAT = 1  # of the payload; the bundle refuses another
 LADDER = (FINEST, 6, 5, 4, 3, 2)  # decades under a map's largest value, from exact to the coarsest true to colours
+MARKS = re.compile("[Ġ▁]|</w>")  # of byte-level BPE, SentencePiece and the first GPT
 BUDGET = 38_000_000  # bytes of all blocks of a page: what a browser opens without complaint
 
 
@@ -38,6 +40,11 @@ class Side:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+
+def pretty(token: str) -> str:
+    """A token without its tokenizer's marks for spaces and line breaks; a token that is only a mark stays."""
+    return MARKS.sub(" ", token).replace("Ċ", "\n").strip(" ") or token
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,7 @@ class Stack:
     quantities: tuple[Maps, ...]
     facts: Facts | None = None
     telling: tuple[Telling, ...] = ()
+    why: tuple[Mapping[str, Any], ...] = ()  # reasons of some cells (why.py)
 
 
 @dataclass(frozen=True)
@@ -139,7 +147,7 @@ class Page:
     start: Mapping[str, str | int] | None = None
     answer: str = ""  # what the model itself says to the text
     off: tuple[Switched, ...] = ()  # heads that can be switched off here
-    live: bool = False  # whether any head may be, by asking whoever shows the page
+    live: bool = False  # whoever frames the page answers what it asks: any head off, any cell why
 
 
 @dataclass(frozen=True)
@@ -286,6 +294,7 @@ def stack_header(stack: Stack, below: int) -> dict[str, Any]:
         "quantities": [quantity_header(quantity, below) for quantity in stack.quantities],
         "facts": None if stack.facts is None else facts_header(stack.facts),
         "telling": [[one.what, one.layer, one.head, rounded(one.score)] for one in stack.telling],
+        "why": list(stack.why),
     }
 
 

@@ -19,7 +19,7 @@ from headwise.errors import HeadwiseError, InputError
 from headwise.models.pictures import write_png
 from headwise.quantities import ATTENTION, find
 from headwise.viewer.build import ascii_text, digest, script_json
-from headwise.viewer.of_trace import pretty
+from headwise.viewer.payload import pretty
 
 MOST = 24_000_000  # numbers of a page
 

@@ -3,9 +3,11 @@
 import { el, setOptions } from "../dom";
 import { type About, get, type Job, post, sentence } from "./api";
 import type { Theme } from "./theme";
+import { answerWhy } from "./why";
 
 const SETS: Record<string, string> = { quick: "The usual ones", all: "Everything (takes seconds)" };
 const HEAD = /^(\w+ )?L\d{1,6}\.H\d{1,6}$/;
+const SHOWS: Record<string, string> = { maps: "Where it looks", answer: "What its answer rests on" };
 const FIRST = "The trophy does not fit in the suitcase because it is too big.";
 
 interface Question {
@@ -13,6 +15,7 @@ interface Question {
   pair: string | null;
   model: string;
   quantity: string;
+  show: string;
 }
 
 export class Ask {
@@ -21,6 +24,7 @@ export class Ask {
   private readonly pair = el("textarea", { name: "pair", rows: 2, spellcheck: "false" });
   private readonly model = el("select", { name: "model" });
   private readonly quantity = el("select", { name: "quantity" });
+  private readonly shown = el("select", { name: "show" });
   private readonly state = el("p", { class: "state", role: "status" });
   private readonly stop = el("button", { type: "button", "data-tool": "cancel", hidden: true, click: () => void this.cancel() }, "Cancel");
   private readonly answer = el("div", { class: "invite" }, "Type a text and press Show: every head, every quantity, and when not to believe a map.");
@@ -38,9 +42,12 @@ export class Ask {
     const sets = about.sets.map((name): [string, string] => [name, SETS[name] ?? name]);
     const single = about.quantities.map(({ name, label }): [string, string, string] => [name, label, "One, beside the raw weights"]);
     setOptions(this.quantity, [...sets, ...single], sets[0]![0]);
+    setOptions(this.shown, Object.entries(SHOWS), "maps");
+    this.shown.addEventListener("change", () => (this.quantity.disabled = this.shown.value !== "maps"));
+    answerWhy(() => this.node.querySelector("iframe"), () => this.asked);
     const labelled = (label: string, control: HTMLElement) => el("label", {}, label, control);
     const show = el("button", { class: "primary", type: "submit", title: "Ctrl-Enter" }, "Show");
-    const choices = el("div", { class: "choices" }, labelled("Model", this.model), labelled("Quantities", this.quantity), show, this.stop, this.state);
+    const choices = el("div", { class: "choices" }, labelled("Model", this.model), labelled("Question", this.shown), labelled("Quantities", this.quantity), show, this.stop, this.state);
     const form = el("form", { class: "ask" }, labelled(`Text (up to ${about.limits.tokens} tokens)`, this.text), labelled("Second text, if any; the target for a translation model", this.pair), choices);
     form.addEventListener("submit", (event) => (event.preventDefault(), (this.hash = ""), void this.send(this.question())));
     form.addEventListener("keydown", (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && (event.preventDefault(), form.requestSubmit()));
@@ -50,7 +57,7 @@ export class Ask {
   }
 
   private question(): Question {
-    return { text: this.text.value, pair: this.pair.value || null, model: this.model.value, quantity: this.quantity.value };
+    return { text: this.text.value, pair: this.pair.value || null, model: this.model.value, quantity: this.quantity.value, show: this.shown.value };
   }
 
   /** The page in the frame wishes a head switched off; nobody else is listened to. */

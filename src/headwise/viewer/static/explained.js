@@ -5,6 +5,8 @@
   const BELIEF = { yes: "Believe it", partly: "Believe it in part", no: "Do not believe it", nothing: "Nothing to believe" };
   const SVG = "http://www.w3.org/2000/svg";
   const state = { target: 0, method: data.method };
+  const asked = /theme=(light|dark)/.exec(location.hash); // a served frame is told by its address
+  if (asked) document.documentElement.dataset.theme = asked[1];
 
   const element = (tag, attributes = {}, ...children) => {
     const made = document.createElement(tag);
