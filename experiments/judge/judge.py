@@ -50,6 +50,8 @@ JUDGED: dict[str, tuple[str, dict[str, Any]]] = {
     "leave-one-out mask": ("leave-one-out", {"removal": "mask"}),
     "raw-attention": ("raw-attention", {}),
     "rollout": ("rollout", {}),
+    "globenc-rollout": ("globenc-rollout", {}),
+    "alti-rollout": ("alti-rollout", {}),
     "random": ("random", {}),
 }
 

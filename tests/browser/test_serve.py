@@ -155,20 +155,28 @@ def test_only_the_frame_is_listened_to_and_only_for_heads(visit: Callable[..., O
     assert sent == []
 
 
+def click_cell(inside: Any, down: float, across: float) -> None:
+    """The first (0) or the last (1) row and column of the map."""
+    picture = inside.locator("#view .heat svg")
+    whole, frame = picture.bounding_box(), picture.locator("> rect").first.bounding_box()
+    x, y = (frame[a] - whole[a] + 3 + share * (frame[size] - 6)
+            for a, size, share in (("x", "width", across), ("y", "height", down)))  # fmt: skip
+    picture.click(position={"x": x, "y": y})
+
+
 def test_a_click_on_a_cell_asks_the_server_why(visit: Callable[..., Opened]) -> None:
     opened = visit()
     inside = asked(opened, "the river of the city")
     inside.locator("#tab-matrix").click()
     inside.locator("#view .heat").wait_for()
-    inside.locator("#view .heat svg > rect").first.click(position={"x": 3, "y": 3})
+    click_cell(inside, 0.0, 0.0)
     inside.locator(".why li").first.wait_for()
     assert "“[CLS]” to “[CLS]”" in inside.locator(".why h3").inner_text()
     assert inside.locator(".why h4").all_inner_texts() == ["THE QUERY", "THE KEY"]
     inside = asked(opened, "the river", model="tiny:gpt2")
     inside.locator("#tab-matrix").click()
     inside.locator("#view .heat").wait_for()
-    box = inside.locator("#view .heat svg > rect").first
-    box.click(position={"x": box.bounding_box()["width"] - 3, "y": 3})  # a key that a causal query does not see
+    click_cell(inside, 0.0, 1.0)  # a key that a causal query does not see
     inside.locator(".why .bad").wait_for()
     assert "does not see" in inside.locator(".why .bad").inner_text()
 

@@ -21,10 +21,12 @@ def made(load) -> Page:
 
 
 def click(opened: Opened, query: int, key: int) -> None:
-    frame = opened.page.locator("#view .heat svg > rect").first.bounding_box()
+    picture = opened.page.locator("#view .heat svg")
+    whole, frame = picture.bounding_box(), picture.locator("> rect").first.bounding_box()
     rows, cols = (opened.page.locator(f"#view .{side}-label").count() for side in ("row", "col"))
-    x, y = frame["width"] * (key + 0.5) / cols, frame["height"] * (query + 0.5) / rows
-    opened.page.mouse.click(frame["x"] + x, frame["y"] + y)
+    x, y = (frame[a] - whole[a] + frame[size] * (at + 0.5) / count
+            for a, size, at, count in (("x", "width", key, cols), ("y", "height", query, rows)))  # fmt: skip
+    picture.click(position={"x": x, "y": y})
     opened.drawn()
 
 
