@@ -128,6 +128,24 @@ def test_heads_add_up_and_tell_direct_from_indirect(load) -> None:
         load("tiny:gpt2", "causal-lm").explain("the dog", units="heads", method="rollout")
 
 
+@pytest.mark.parametrize(
+    ("name", "task", "pair"),
+    [
+        ("tiny:gpt2", "causal-lm", None),
+        ("tiny:bert", "classification", None),
+        ("tiny:marian", "translation", "the sea"),
+    ],
+)
+def test_a_trace_says_which_head_brought_what(load, name: str, task: str, pair: str | None) -> None:
+    model = load(name, task)
+    text = "The old dog and the cat"
+    found = model.trace(text, pair).brought()
+    asked = model.explain(text, pair, units="heads")
+    assert found.table.equals(asked.table)
+    total = float(found.scores.sum()) + sum(float(part.sum()) for part in found.adds.values())
+    assert total == pytest.approx(float(found.value[0]), abs=1e-3)
+
+
 def test_an_answer_is_explained_as_a_whole_and_token_by_token(load) -> None:
     made = load("tiny:llama", "causal-lm").explain("the old dog", generate=3, tests=False, method="paths")
     assert len(made.targets) >= 1

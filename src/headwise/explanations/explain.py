@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from headwise.errors import InputError, ModelError
-from headwise.explanations.asking import Wish, ask
+from headwise.explanations.asking import Wish, ask, ask_read
 from headwise.explanations.explanation import Explanation
 from headwise.explanations.frozen import Freezing
 from headwise.explanations.methods import METHODS, Scores
@@ -26,6 +26,7 @@ from headwise.models.load import load
 from headwise.models.model import Model
 from headwise.models.tasks import TASKS
 from headwise.traces import WAYS
+from headwise.types import Encoding
 
 ALONE = "leave-one-out"  # the default, as it found planted evidence best (experiments/judge); a pass a unit
 ALONE_UNITS, ALONE_REMOVAL = 40, "block"  # up to so many units; of longer texts paths, whose cost does not grow
@@ -148,6 +149,12 @@ def _of_heads(question: Question, method: str | None, options: dict[str, Any]) -
               (("embeddings", parts.embedding), ("biases", parts.bias), ("rest", parts.rest))},
         columns={"total": passing, "indirect": passing - scores}, note=question.note,
     )  # fmt: skip
+
+
+@WAYS.add("brought", "Which head brought what to an answer.")
+def brought(model: Model, text: Encoding, target: Encoding | None = None, **options: Any) -> Explanation:
+    """Which head brought what to the model's own answer to a text that has been read (`Trace.brought`)."""
+    return _of_heads(ask_read(model, text, target), None, options)
 
 
 def _with_blocks(

@@ -241,6 +241,16 @@ class Trace:
         with self.model.changed(*self.change):
             return WAYS["why"](self, self._stack(stack), layer, head, query, key)
 
+    def brought(self, **options: Any) -> Any:
+        """Which head brought what to the model's own answer to this text: an explanation in units of heads.
+
+        Direct parts, which add up, and what passes through a head in all; `options` are those of paths (attention,
+        gate). See `headwise.explanations.explain`; the model is run again and needs a head of its own.
+        """
+        self._check_model("brought")
+        with self.model.changed(*self.change):
+            return WAYS["brought"](self.model, self.text, self.target, **options)
+
     def _check_model(self, name: str) -> None:
         if self.model is None:
             raise InputError(
