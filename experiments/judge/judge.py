@@ -41,12 +41,14 @@ PATHS = {
     for attention in ("frozen", "differentiated")
     for gate in ("activation", "linear", "half")
 }
+SIZE = ", by size"  # without the sign: a word that holds the answer back is evidence too
 JUDGED: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: ("paths", options) for name, options in PATHS.items()},
     "gradient-input": ("gradient-input", {}),
     "gradient-norm": ("gradient-norm", {}),
     "integrated-gradients": ("integrated-gradients", {"steps": 16}),
     "leave-one-out block": ("leave-one-out", {"removal": "block"}),
+    "leave-one-out block, by size": ("leave-one-out", {"removal": "block"}),
     "leave-one-out mask": ("leave-one-out", {"removal": "mask"}),
     "raw-attention": ("raw-attention", {}),
     "rollout": ("rollout", {}),
@@ -158,15 +160,16 @@ def precision(scores: list[float], evidence: list[bool]) -> float:
     return sum(evidence[at] for at in best) / size
 
 
-def judged(model: hw.Model, text: Text, of: str) -> dict[str, tuple[float, float]] | None:
+def judged(model: hw.Model, text: Text, of: str, methods: list[str]) -> dict[str, tuple[float, float]] | None:
     """AUROC and precision of every method on one text; None where the model is wrong."""
     question = ask(model, " ".join(text.words), wish=Wish(of=of))
     if question.targets[0].chosen[0] != IDS[text.answer]:
         return None
     evidence = [at in text.evidence for at in range(len(text.words))]
     found = {}
-    for name, (method, options) in JUDGED.items():
-        scores = METHODS[method](question, **options).tokens[0, 1 : 1 + len(evidence)].tolist()
+    for name, (method, options) in ((name, JUDGED[name]) for name in methods):
+        found_scores = METHODS[method](question, **options).tokens[0, 1 : 1 + len(evidence)]
+        scores = (found_scores.abs() if name.endswith(SIZE) else found_scores).tolist()
         found[name] = (auroc(scores, evidence), precision(scores, evidence))
     return found
 
@@ -177,12 +180,12 @@ def interval(values: list[float]) -> tuple[float, float]:
     return mean, 1.96 * spread / math.sqrt(len(values))
 
 
-def judge(folder: Path, facts: dict[str, Any], of: str, seed: int) -> list[dict[str, Any]]:
+def judge(folder: Path, facts: dict[str, Any], of: str, seed: int, methods: list[str]) -> list[dict[str, Any]]:
     model, rng = hw.load(str(folder), task="causal-lm"), random.Random(seed)
-    found = [judged(model, TASKS[facts["task"]](rng), of) for _ in range(TEXTS)]
+    found = [judged(model, TASKS[facts["task"]](rng), of, methods) for _ in range(TEXTS)]
     right = [row for row in found if row is not None]
     rows = []
-    for name in JUDGED:
+    for name in methods:
         (a, a_half), (p, p_half) = (interval([row[name][at] for row in right]) for at in (0, 1))
         rows.append({**facts, "of": of, "method": name, "texts": len(right), "auroc": a, "auroc_half": a_half,
                      "precision": p, "precision_half": p_half})  # fmt: skip
@@ -196,6 +199,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--of", nargs="+", default=["logit", "log-odds"])
     parser.add_argument("--texts-seed", type=int, default=77)
+    parser.add_argument("--methods", nargs="+", default=list(JUDGED), choices=list(JUDGED), metavar="METHOD")
     args = parser.parse_args()
     torch.set_num_threads(1)
     rows: list[dict[str, Any]] = []
@@ -208,7 +212,7 @@ def main() -> None:
                 print(f"{family} does not solve {task} ({facts['accuracy']:.3f}): not judged", flush=True)
                 continue
             for of in args.of:
-                rows += judge(folder, facts, of, args.texts_seed)
+                rows += judge(folder, facts, of, args.texts_seed, args.methods)
             table = pl.DataFrame(rows)
             table.write_csv(args.out / f"judge-{args.texts_seed}.csv", float_precision=4)
             here = table.filter((pl.col("family") == family) & (pl.col("task") == task))
