@@ -71,6 +71,9 @@ class Question:
     kind: str
     inputs: Mapping[str, Tensor]
     labels: Int[Tensor, " place"]  # −1 where nothing is asked; the class of a classifier
+    choices: Int[Tensor, " choice"] | None = (
+        None  # the tokens that come into question, where not all do; labels count them
+    )
 
     @property
     def length(self) -> int:
@@ -91,6 +94,8 @@ class Question:
             right = (logits.argmax(-1) == self.labels[0]).to(said)
             return torch.stack([-said, said.exp(), right], dim=-1)
         asked = self.labels >= 0
+        if self.choices is not None:
+            logits = logits[..., self.choices]
         # One copy after the other: a copy's logits are some 25 MB, all of them would be new pages every time.
         losses = [
             torch.nn.functional.cross_entropy(copy[asked], self.labels[asked], reduction="none") for copy in logits

@@ -11,7 +11,7 @@ import polars as pl
 from headwise.plots.intervals import MANY
 
 CELL, NONE = 24, "#ececec"
-MORE = ["#DDCC77", "#117733", "#332288", "#88CCEE"]
+MORE = ["#DDCC77", "#117733", "#332288", "#88CCEE", "#6699CC", "#CC6677", "#AA4466", "#4477AA", "#BBCC33"]
 
 
 def atlas(table: pl.DataFrame, kinds: Sequence[str]) -> Any:

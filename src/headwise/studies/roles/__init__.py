@@ -6,8 +6,8 @@ a role (eight at most) are taken away in the task that needs it, against as many
 (roles/trials.py). The role is one only where that changes more: the 95 % bootstrap interval over texts of the
 difference lies above 0, and nine of ten random draws change less.
 
-Syntax, coreference and translation have studies of their own (`syntax`, `coref`, `alignment`), which score heads
-against labels.
+Where the corpus has labels (CoNLL-U, coreference, pairs with links), heads are scored against them too
+(roles/labelled.py); `syntax`, `coref` and `alignment` do so relation by relation, with baselines.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from headwise.studies.ablation import curves, questions
 from headwise.studies.answers import Answer
 from headwise.studies.needs import Cost, Means
 from headwise.studies.roles import made
+from headwise.studies.roles.agreement import agreeing
 from headwise.studies.roles.atlas import answers, drawn_atlas, table_of
+from headwise.studies.roles.labelled import labelled
 from headwise.studies.roles.scores import ROLES, observed
 from headwise.studies.roles.trials import Head, Trial, drawn, looking, task_of, tried
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at, only_quantity
@@ -70,7 +72,7 @@ class Roles(Study):
         return {"sequences": 6, "texts": 6, "draws": 6}
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
-        return observed(layer, reading, self.quantity)
+        return observed(layer, reading, self.quantity) | labelled(layer, reading, self.quantity)
 
     def ask(self, model: Model, reading: Reading) -> Stats:
         """Only keeps the texts: what is taken away is known when all were read."""
@@ -87,12 +89,16 @@ class Roles(Study):
         state = State(state)
         if model.causal and not model.is_encoder_decoder:
             texts = {"induction": list(made.repeated(model, self.sequences, self.seed)),
-                     "retrieval": list(made.needles(model, self.sequences, self.seed))}  # fmt: skip
-            for kind, (role, some) in enumerate(texts.items()):
-                for place, both in made.scores(model, some, self.quantity).items():
-                    state[f"{role}@{place[0]}.{place[1]}"] = Sums(both[kind], torch.ones_like(both[kind]))
+                     "retrieval": list(made.needles(model, self.sequences, self.seed)),
+                     "subject": list(agreeing(model, self.sequences, self.seed))}  # fmt: skip
+            for role, some in texts.items():
+                for place, (share, hits) in made.scores(model, some, self.quantity).items():
+                    score = hits if role == "retrieval" else share
+                    state[f"{role}@{place[0]}.{place[1]}"] = Sums(score, torch.ones_like(score))
             if kind_of(model) == "next-token":
-                for task, role in (("repeat", "induction"), ("retrieve", "retrieval")):
+                for role, task in (("induction", "repeat"), ("retrieval", "retrieve"), ("subject", "agree")):
+                    if not texts[role]:
+                        continue
                     asked[task] = {number: one.question(model) for number, one in enumerate(texts[role])}
         for place, z in made.copying(model, self.seed).items():
             state[f"copying@{place[0]}.{place[1]}"] = Sums(z, torch.ones_like(z))

@@ -49,31 +49,31 @@ def repeated(model: Model, count: int, seed: int) -> Iterator[Made]:
     """Random tokens, twice, after the token that begins a text."""
     generator = torch.Generator().manual_seed(seed)
     plain = torch.tensor(plain_tokens(model))
-    first = _opening(model)
+    first = opening(model)
     for _ in range(count):
         half = plain[torch.randperm(len(plain), generator=generator)[:LENGTH]].tolist()  # none twice: one place each
         source = torch.full((len(first) + 2 * len(half),), -1)
         start = len(first) + len(half)  # subtle: the first token of the second half is not foretold by anything
         source[start:-1] = torch.arange(len(first) + 1, start)
-        yield Made(_encoding(model, [*first, *half, *half]), source)
+        yield Made(encoded(model, [*first, *half, *half]), source)
 
 
 def needles(model: Model, count: int, seed: int) -> Iterator[Made]:
     """`count` texts of the sample, each with a fact in its middle and the fact's beginning at its end."""
     documents = islice(open_corpus("sample").documents(), 2 * count)
-    texts = [_ids(model, document.text) for document in documents]
+    texts = [ids_of(model, document.text) for document in documents]
     around = AROUND if model.limit is None else min(AROUND, (model.limit - NEEDLE) // 2)
     long = [ids for ids in texts if len(ids) >= 2 * around] or [ids * (2 * around) for ids in texts if ids]
     for number in range(count):
         at = (number + seed) % len(NAMES)
-        fact = _ids(model, f" {FACTS[(number * 3 + seed) % len(FACTS)]}")
-        lead = _ids(model, f" The secret of {NAMES[at]} is")
+        fact = ids_of(model, f" {FACTS[(number * 3 + seed) % len(FACTS)]}")
+        lead = ids_of(model, f" The secret of {NAMES[at]} is")
         filler = long[number % len(long)]
-        before = [*_opening(model), *filler[:around], *lead]
-        ids = [*before, *fact, *_ids(model, "."), *filler[around : 2 * around], *lead, *fact]
+        before = [*opening(model), *filler[:around], *lead]
+        ids = [*before, *fact, *ids_of(model, "."), *filler[around : 2 * around], *lead, *fact]
         source = torch.full((len(ids),), -1)
         source[len(ids) - len(fact) - 1 : -1] = torch.arange(len(before), len(before) + len(fact))
-        yield Made(_encoding(model, ids), source)
+        yield Made(encoded(model, ids), source)
 
 
 def scores(model: Model, texts: list[Made], quantity: str) -> dict[Place, Float[Tensor, "kind head"]]:
@@ -128,16 +128,16 @@ def plain_tokens(model: Model) -> list[int]:
     return [token for token in range(size) if token not in special]
 
 
-def _opening(model: Model) -> list[int]:
+def opening(model: Model) -> list[int]:
     first = model.tokenizer.bos_token_id
     return [first] if isinstance(first, int) else []
 
 
-def _ids(model: Model, text: str) -> list[int]:
+def ids_of(model: Model, text: str) -> list[int]:
     return list(model.tokenizer(text, add_special_tokens=False)["input_ids"])  # type: ignore[arg-type]
 
 
-def _encoding(model: Model, ids: list[int]) -> Encoding:
+def encoded(model: Model, ids: list[int]) -> Encoding:
     tokens = tuple(str(token) for token in model.tokenizer.convert_ids_to_tokens(ids))
     places = tuple(range(len(ids)))
     return Encoding(

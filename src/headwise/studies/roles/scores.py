@@ -8,6 +8,8 @@
 | duplicate | earlier places of the same token (rows that have one) | `detect_head`; Wang et al. 2022 |
 | induction | the token after the earlier place of this one, in random tokens repeated once | Olsson et al. 2022 |
 | retrieval | hits: the most attended key is the needle's token to be copied | Wu et al. 2024, arXiv:2404.15574 |
+| subject | the subject, from the last token before its verb, in sentences made for it | Linzen et al. 2016 |
+| governor, dependent, antecedent, alignment | hits, where the corpus has labels | roles/labelled.py |
 | copying, suppression | z of a token's own logit in what its OV circuit writes | Olsson et al. 2022 |
 | broad | entropy / log(keys seen): 1 is uniform | Clark et al. 2019 |
 | null | share of the squared weights in the null space | Brunner et al. 2020 |
@@ -24,14 +26,15 @@ from torch import Tensor
 from headwise.measures import ATTENTION, reductions
 from headwise.measures.rows import at_offset, entropy
 from headwise.stats import Sums
+from headwise.studies.roles.labelled import LABELLED
 from headwise.studies.study import Reading, Stats, at
 from headwise.text.categories import CATEGORIES
 from headwise.types import Layer
 
 OFFSETS = {"previous": -1, "next": 1, "same": 0, "offset−2": -2, "offset−3": -3}
 KINDS = ("first", "separator", "punctuation")
-MADE = ("induction", "retrieval", "copying", "suppression")
-ROLES = (*OFFSETS, *KINDS, "duplicate", *MADE, "broad", "null")
+MADE = ("induction", "retrieval", "subject", "copying", "suppression")
+ROLES = (*OFFSETS, *KINDS, "duplicate", *MADE, *LABELLED, "broad", "null")
 Rows = Float[Tensor, "batch head query"]
 
 

@@ -4,6 +4,7 @@
 |---|---|---|
 | repeat | loss of the second half of random tokens repeated once | previous, duplicate, induction, copying |
 | retrieve | loss of a fact that stands earlier in the text | retrieval |
+| agree | loss of the verb that agrees, against the other (roles/agreement.py) | subject, governor, dependent |
 | plain | what the model does with texts of the corpus (ablation) | all others |
 
 Heads that park their attention (first, separator, null) are said to be idle: taking them away must change *less*.
@@ -28,10 +29,11 @@ from headwise.types import Batch
 
 Head = tuple[str, int, int]  # stack, layer, head
 TASKS = {"previous": "repeat", "duplicate": "repeat", "induction": "repeat", "copying": "repeat",
-         "retrieval": "retrieve"}  # fmt: skip
+         "retrieval": "retrieve", "subject": "agree", "governor": "agree", "dependent": "agree"}  # fmt: skip
 IDLE = ("first", "separator", "null")
 THRESHOLDS = {"induction": 0.3, "retrieval": 0.3, "duplicate": 0.3, "copying": 3.0, "suppression": 3.0, "broad": 0.9,
-              "first": 0.6, "separator": 0.6, "null": 0.6}  # fmt: skip
+              "first": 0.6, "separator": 0.6, "null": 0.6, "subject": 0.3, "governor": 0.5,
+              "dependent": 0.5}  # fmt: skip
 USUAL = 0.4  # of all other roles: of a row's attention
 MOST = 8  # heads of a role that are taken away together, those of the highest scores
 
