@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported
+os.environ.setdefault("RAY_worker_niceness", "0")  # else its workers wait for all other tests
 
 import ast
 import re

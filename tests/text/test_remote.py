@@ -103,6 +103,20 @@ def test_results_go_to_an_address_and_are_found_there_again(
     assert hw.run("surface", model, corpus=corpus, out=f"{store}/out").table.equals(first.table)
 
 
+def test_what_has_gone_from_an_address_stands_in_nobodys_way(
+    store: str, load: Callable[..., hw.Model], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWISE_CACHE", str(tmp_path))
+    system, path = fsspec.core.url_to_fs(f"{store}/out")
+    for texts in (TEXTS, TEXTS[:2]):
+        corpus = put(f"{store}/a.txt", "\n".join(texts).encode())
+        result = hw.run("surface", load("tiny:bert"), corpus=corpus, out=f"{store}/out", figures=False)
+        assert result.manifest["documents"] == len(texts)
+        with pytest.raises(InputError, match="holds the result of another run"):
+            hw.run("surface", load("tiny:bert"), corpus=corpus, out=f"{store}/out", seed=1, figures=False)
+        system.rm(path, recursive=True)
+
+
 def test_names_that_climb_are_not_pulled(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     system, root = fsspec.core.url_to_fs(store)
     monkeypatch.setattr(system, "find", lambda _: [f"{root}/manifest.json", f"{root}/../../evil"])

@@ -96,7 +96,7 @@ def run(
         truncate, max_tokens, seed,
     )  # fmt: skip
     crew = Crew(engine, address, workers, threads)
-    there, home = _home(out)
+    there, home = _home(out, plan)
     if there:
         pull(there, home)
     with claim(home):
@@ -153,11 +153,14 @@ def _carried_out(
     return results
 
 
-def _home(out: str | Path) -> tuple[str | None, Path]:
-    """The address where the results go in the end, if they do, and the folder here in which they are made."""
+def _home(out: str | Path, plan: Plan) -> tuple[str | None, Path]:
+    """The address where the results go in the end, if they do, and the folder here in which they are made.
+
+    subtle: a folder a plan, for what was made here and has gone from the address must not stand in another run's way.
+    """
     if not isinstance(out, str) or not is_address(out):
         return None, Path(out)
-    return out, cache_root() / "runs" / hashlib.sha256(out.encode()).hexdigest()[:16]
+    return out, cache_root() / "runs" / hashlib.sha256(f"{out} {plan.digest}".encode()).hexdigest()[:16]
 
 
 def _finished(plan: Plan, folders: Mapping[str, Path]) -> dict[str, Result] | None:
