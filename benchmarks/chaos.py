@@ -219,15 +219,16 @@ HARMS = ("workers", "raylet", "driver", "SIGTERM")
 
 
 def ray(seconds: float, rng: random.Random, run: Run) -> Told:
-    """In turn: a worker killed, the raylet killed, the run itself killed, the run terminated; then the same run."""
+    """In turn, from any: a worker killed, the raylet, the run itself, the run terminated; then the same run again."""
     try:
         from on_ray import OnRay
         from ray import init as _
     except ImportError as error:
         return {"tried": 0, "why": f"{error.name} is not installed"}
     counts, slowest = dict.fromkeys(HARMS, 0), 0.0
-    for number in until(seconds, least=len(HARMS)):
-        out, harm_ = run.top / f"ray-{number}", HARMS[number % len(HARMS)]
+    first = rng.randrange(len(HARMS))
+    for number in until(seconds):
+        out, harm_ = run.top / f"ray-{number}", HARMS[(first + number) % len(HARMS)]
         process = OnRay(run.corpus, out)
         process.wait_for_a_shard()
         time.sleep(rng.uniform(0.0, 0.5))

@@ -94,11 +94,11 @@ def main() -> None:
 @contextmanager
 def _careful() -> Iterator[None]:
     """Texts, names and tokens are data: none may steer the terminal. SIGTERM is as Ctrl-C: locks and workers go."""
-    stdout = sys.stdout
-    sys.stdout = cast(TextIO, Guarded(stdout))
+    stdout, stderr = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast(TextIO, Guarded(stream)) for stream in (stdout, stderr))
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         yield
     finally:
-        sys.stdout = stdout
+        sys.stdout, sys.stderr = stdout, stderr
         signal.signal(signal.SIGTERM, before)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwise.engine.plan import Plan
+from headwise.text.terminal import unguarded
 
 
 @dataclass
@@ -49,7 +50,9 @@ def watched(plan: Plan, *, shown: bool | None) -> Iterator[Progress]:
         progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn(),
         progress.TextColumn("{task.fields[rate]}"), progress.TimeRemainingColumn(),
     )  # fmt: skip
-    with progress.Progress(*columns, console=Console(stderr=True)) as bar:
+    # subtle: what is printed beside the bar goes its own way, where it is guarded; rich would obey links in it
+    apart: dict[str, Any] = {"redirect_stdout": False, "redirect_stderr": False}
+    with progress.Progress(*columns, console=Console(file=unguarded(sys.stderr)), **apart) as bar:
         total = sum(1 for _ in plan.corpus.documents()) // (2 if plan.corpus.segments else 1)
         task = bar.add_task(", ".join(plan.studies), total=total, rate="")
         yield Progress(bar, task)

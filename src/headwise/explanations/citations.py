@@ -23,6 +23,7 @@ from headwise.explanations.sparse import lasso, refitted
 from headwise.explanations.targets import Target
 from headwise.explanations.units import SENTENCE, Unit, gathered, removed, units_of
 from headwise.models.model import Model
+from headwise.text.terminal import visible
 
 ROUND, PASSES, PRECISION = 16, 64, 0.25
 PENALTY = 0.05  # of the lasso, in standard deviations of the sentence's log-probability
@@ -49,8 +50,8 @@ class Cited:
 
     def __str__(self) -> str:
         if not self.citations:
-            return f"{self.sentence} [rests on none: the model's own knowledge]"
-        return f"{self.sentence} [{'; '.join(c.source for c in self.citations)}]"
+            return visible(f"{self.sentence} [rests on none: the model's own knowledge]")
+        return visible(f"{self.sentence} [{'; '.join(c.source for c in self.citations)}]")
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from platformdirs import user_cache_dir
 from headwise.errors import ModelError, UnknownNameError
 from headwise.models.ctranslate2 import convert_whisper
 from headwise.results.records import EVERY, read_record
+from headwise.text.terminal import unguarded
 
 SEAL = "complete.json"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
@@ -339,7 +340,7 @@ def _status(first: str) -> Iterator[Callable[[str], None]]:
     """A status line on stderr; where that is no terminal, one plain line."""
     from rich.console import Console
 
-    console = Console(stderr=True)
+    console = Console(file=unguarded(sys.stderr))
     if console.is_terminal:
         with console.status(first) as status:
             yield status.update

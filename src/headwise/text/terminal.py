@@ -42,3 +42,8 @@ class Guarded:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def unguarded(stream: Any) -> Any:
+    """The stream itself, for bars, which move the cursor and show nothing of a text."""
+    return stream._stream if isinstance(stream, Guarded) else stream

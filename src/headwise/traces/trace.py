@@ -16,6 +16,7 @@ from headwise.changes import Change
 from headwise.errors import InputError, ModelError
 from headwise.measures import agreement, nullspace, simplex, whitening
 from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, check_options, find
+from headwise.text.terminal import visible
 from headwise.traces.ways import WAYS
 from headwise.types import Encoding, Layer
 
@@ -70,7 +71,8 @@ class Trace:
     model: Any = field(default=None, repr=False, compare=False)  # headwise.models.model.Model, which imports this file
 
     def __repr__(self) -> str:
-        return f"<headwise.Trace of {len(self.text)} tokens through {self.model_name}: {' '.join(self.tokens[:8])} …>"
+        begins = visible(" ".join(self.tokens[:8]))
+        return f"<headwise.Trace of {len(self.text)} tokens through {self.model_name}: {begins} …>"
 
     @property
     def tokens(self) -> tuple[str, ...]:
