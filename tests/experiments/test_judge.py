@@ -57,3 +57,22 @@ def test_scores_by_hand() -> None:
     assert judge.auroc([1, 1, 1, 1], evidence) == 0.5
     assert judge.precision([3, 2, 1, 0], evidence) == 0.5
     assert judge.interval([0.0, 1.0]) == pytest.approx((0.5, 1.96 * 0.5))
+
+
+@pytest.mark.parametrize("task", ["lookup", "negation", "copy"])
+def test_a_lesson_asks_only_what_can_be_seen(task: str) -> None:
+    """Every question ends in "?", is answered by what stands before it, and its answer is what comes next."""
+    names = {number: word for word, number in judge.IDS.items()}
+    asked = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        row, answers = judge.lesson(tasks.TASKS[task](rng), rng)
+        words = [names[number] for number in row[1:]]
+        first = words.index("?")
+        for place, answer in answers.items():
+            assert words[place - 1] == "?"
+            told = answer_of(task, [*words[:first][: len(words[:first]) - (task != "copy")], *words[place - 2 : place]])
+            assert told == names[answer], "no question rests on a masked word"
+            assert place == len(row) - 1 or row[place + 1] == answer
+        asked += len(answers)
+    assert asked > (100 if task != "copy" else 39)
