@@ -8,7 +8,7 @@ export HF_HUB_OFFLINE ?= 1
 WORKERS ?= $(shell nproc)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: demo test quick check portable chaos mutants docs pictures bench release clean evidence
+.PHONY: demo test quick check portable chaos mutants docs pictures bench release clean evidence hashed audit
 
 demo: $(CORE)
 	$(BIN)/headwise report --first 64 --out out/demo
@@ -26,6 +26,8 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	mkdir -p out
+	$(BIN)/python release/supply.py licences > out/licences.txt || { tail -1 out/licences.txt; false; }
 	$(PYTEST)
 
 # Another processor, other threads, another order, a busy machine: the suite must pass on all of them.
@@ -63,6 +65,7 @@ bench: $(READY)
 release: $(READY)
 	rm -rf dist out/again
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine
+	mkdir -p out
 	$(BIN)/python release/supply.py licences > out/licences.txt || { tail -1 out/licences.txt; false; }
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m build --outdir out/again .
@@ -81,6 +84,17 @@ $(CORE): pyproject.toml constraints.txt
 $(READY): $(CORE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,llm,ray,linguistics,trees,experiments,serve,train,docs]'
 	touch $(READY)
+
+# What CI installs first: every archive by its hash. `trees` is GPLv3: a tool of the tests, no part of headwise.
+hashed:
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	mkdir -p out && $(BIN)/python -m pip install --quiet packaging && $(BIN)/python release/supply.py archives > out/hashed.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r out/hashed.txt
+
+# Known holes of what is pinned; asks a service on the network, so it is no part of `make check`.
+audit: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/python -m pip_audit --disable-pip --require-hashes -r constraints.hashed.txt
 
 clean:
 	rm -rf .venv out

@@ -1,11 +1,13 @@
 """What comes with headwise: hashes of every archive, licences, and a bill of materials (CycloneDX) for the wheel.
 
     python release/supply.py hashes     write constraints.hashed.txt from the index (needs the network)
+    python release/supply.py archives   print the same without torch (whose CPU build is of another index) and eflomal
+                                        (built from source): what CI installs with --require-hashes --no-deps
     python release/supply.py licences   print them; exit code 1 where a core dependency is GPL, or unknown
     python release/supply.py sbom       write release/sbom.cdx.json of the core dependencies, from what is installed
 
 `hashes` takes, of every pinned version, the archives for CPython 3.11 to 3.14 on Linux x86-64, those for any machine,
-and the sources. Install with: pip install --require-hashes -r constraints.hashed.txt.
+and the sources. Install with: pip install --no-deps --require-hashes -r constraints.hashed.txt.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ LINK = re.compile(r'<a[^>]* href="([^"]+)"')
 TAGS = re.compile(
     r"-(py3|py2\.py3|cp311|cp312|cp313|cp314|cp3\d+-abi3)[^/]*-(any|manylinux[^/]*x86_64|linux_x86_64)[^/]*\.whl$"
 )
+APART = ("torch", "eflomal")
 GPL = re.compile(r"(?<!L)\bA?GPL|GNU (Affero )?General", re.IGNORECASE)
 
 
@@ -66,6 +69,13 @@ def write_hashes() -> int:
         f"{len(found)} packages, {sum(map(len, found.values()))} archives; none found of: {', '.join(missing) or '-'}"
     )
     return len(missing) > 0
+
+
+def print_archives() -> int:
+    """Of constraints.hashed.txt what comes as an archive of the index itself."""
+    entries = re.split(r"\n(?=\S)", (ROOT / "constraints.hashed.txt").read_text().strip())
+    print("\n".join(entry for entry in entries if entry.partition("==")[0] not in APART))
+    return 0
 
 
 def core() -> list[metadata.Distribution]:
@@ -136,7 +146,7 @@ def write_bill() -> int:
 
 
 if __name__ == "__main__":
-    verbs = {"hashes": write_hashes, "licences": print_licences, "sbom": write_bill}
+    verbs = {"hashes": write_hashes, "archives": print_archives, "licences": print_licences, "sbom": write_bill}
     if len(sys.argv) != 2 or sys.argv[1] not in verbs:
         sys.exit(f"usage: python release/supply.py {'|'.join(verbs)}")
     sys.exit(verbs[sys.argv[1]]())

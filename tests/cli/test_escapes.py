@@ -55,7 +55,7 @@ def test_a_text_that_is_explained(monkeypatch, capsys) -> None:
         ["explain", f"the {EVIL}", "--model", "tiny:gpt2", "--task", "causal-lm"], monkeypatch, capsys
     )
     assert code == 0, err
-    assert SAFE[:3] in out
+    assert "␛" in out
     assert not STEERING.search(out + err)
 
 

@@ -45,3 +45,11 @@ def test_no_core_dependency_is_gpl() -> None:
 )  # fmt: skip
 def test_what_counts_as_gpl(told: str, gpl: bool) -> None:
     assert (supply.GPL.search(told) is not None) == gpl
+
+
+def test_what_ci_installs_by_hash_is_all_but_what_comes_from_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert supply.print_archives() == 0
+    shown = capsys.readouterr().out
+    found = dict(re.findall(r"^([a-z0-9.-]+)==(\S+) \\\n    --hash=sha256:[0-9a-f]{64}", shown, re.MULTILINE))
+    assert found == {name: pin for name, pin in supply.pins().items() if name not in ("torch", "eflomal")}
+    assert shown.count("--hash") < (ROOT / "constraints.hashed.txt").read_text().count("--hash")

@@ -112,7 +112,13 @@ class Result:
         """A file that the manifest names; no other is opened, as only those were found to lie inside."""
         if name not in self.manifest["files"]:
             raise InputError(f"The result in {self.folder} must have {name}, but it names none. Run the study again.")
-        return (self.folder / name).read_bytes()
+        try:
+            content = (self.folder / name).read_bytes()
+        except OSError as error:
+            raise InputError(f"{self.folder / name} must be there; got: {error.strerror}. Open it again.") from None
+        if digest(content) != self.manifest["files"][name]["sha256"]:
+            raise InputError(f"{self.folder / name} was written anew after the result was opened; open it again.")
+        return content
 
 
 class Results(dict[str, Result]):

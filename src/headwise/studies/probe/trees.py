@@ -40,7 +40,7 @@ def best_tree(scores: Scores) -> Heads:
     if not has_tree_decoder():
         raise InputError(
             "Spanning trees need the package ufal.chu_liu_edmonds, which is not installed; run "
-            "pip install 'headwise[trees]', or decode by argmax."
+            "pip install 'headwise[trees]' (GPLv3), or decode by argmax."
         )
     from ufal.chu_liu_edmonds import chu_liu_edmonds  # pyright: ignore[reportAttributeAccessIssue] no stubs
 
