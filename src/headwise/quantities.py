@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from headwise.attributions import Origins
-    from headwise.attributions.explain import Scores
+    from headwise.attributions.explain import TokenScores
     from headwise.types import Layer
 
 Kind = Literal["attention", "mixing", "origins", "explanation"]
@@ -127,8 +127,8 @@ PASSES: Quantities[Callable[..., Tensor]] = Quantities("mixing quantity by passe
 ORIGINS: Quantities[Callable[..., Origins]] = Quantities("origins quantity", "origins", "headwise.attributions")
 """(model, batch, **options) → Origins"""
 
-EXPLANATIONS: Quantities[Callable[..., Scores]] = Quantities("explanation", "explanation", "headwise.attributions")
-"""(model, batch, *, target=None, **options) → Scores: one a token"""
+EXPLANATIONS: Quantities[Callable[..., TokenScores]] = Quantities("explanation", "explanation", "headwise.attributions")
+"""(model, batch, *, target=None, **options) → TokenScores: one a token"""
 
 MAPS: tuple[Quantities[Any], ...] = (ATTENTION, MIXING, PASSES, ORIGINS)  # what a trace can give
 

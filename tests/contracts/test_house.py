@@ -34,6 +34,11 @@ LISTS = {  # where two or more quantities stand side by side by name, and why
 }
 
 
+FAMILIES = {  # who may ask a model for its family by name, and why
+    "models/senses.py": "how Whisper's seconds lie on its frames, which its configuration does not say",
+}
+
+
 def modules() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(SOURCE.rglob("*.py")):
         yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text("utf-8"))
@@ -94,3 +99,15 @@ def test_nothing_reaches_upward_by_a_string() -> None:
 def test_nobody_else_keeps_a_list_of_quantities() -> None:
     found = {name: lists for name, tree in modules() if (lists := lists_of_names(tree))}
     assert set(found) == set(LISTS), {name: lists for name, lists in found.items() if name not in LISTS}
+
+
+def asks_for_family(tree: ast.Module) -> list[str]:
+    """Comparisons with a configuration's `model_type`."""
+    compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+    return [ast.unparse(node) for node in compared if "model_type" in ast.unparse(node)]
+
+
+def test_a_family_is_known_by_what_it_computes_and_not_by_name() -> None:
+    assert asks_for_family(ast.parse("x = {} if hf.config.model_type == 'mpnet' else y"))
+    found = {name: asked for name, tree in modules() if (asked := asks_for_family(tree))}
+    assert set(found) == set(FAMILIES), found

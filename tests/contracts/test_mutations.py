@@ -23,7 +23,7 @@ def tool(name: str) -> ModuleType:
     return module
 
 
-mutations, by_hand = tool("mutations"), tool("by_hand")
+mutations, by_hand, trials = tool("mutations"), tool("by_hand"), tool("trials")
 
 SOURCE = '''
 """A docstring."""
@@ -91,3 +91,51 @@ def test_a_sample_stays_the_same_when_something_else_changes() -> None:
 def test_what_is_made_by_hand_can_be_made(slip) -> None:
     assert (ROOT / "src" / slip.path).read_text("utf-8").count(slip.before) == 1
     assert (ROOT / slip.tests).is_file()
+
+
+MODULE = """
+LIMIT = 3
+
+def near(x):
+    def inner(y):
+        return y < 5
+    return inner(x) and x != LIMIT
+
+class Place:
+    def far(self):
+        return 10
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "can"),
+    [
+        ("y < 5", "y > 5", True),
+        ("return 10", "return 11", True),
+        ("LIMIT = 3", "LIMIT = 4", False),
+        ("def near(x):", "def near(x=1):", False),
+    ],
+)
+def test_the_code_of_a_function_is_exchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str, can: bool
+) -> None:
+    """Also behind a name that was taken before; what is done at import cannot be."""
+    path = tmp_path / "exchanged.py"
+    path.write_text(MODULE, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "exchanged", None)
+    monkeypatch.delitem(sys.modules, "exchanged")  # and again at the end
+    module = importlib.import_module("exchanged")
+    near, place = module.near, module.Place()
+    codes = trials.codes_of(path, MODULE, MODULE.replace(before, after))
+    assert (codes is not None) == can
+    if codes is not None:
+        trials.exchange(codes)
+        assert (near(9), place.far()) == ((True, 10) if "y" in before else (False, 11))
+
+
+def test_a_fork_tells_how_it_ended(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    codes = [trials.forked(lambda end=end: end, 60, log) for end in (0, 1)]
+    assert [trials.outcome(code) for code in codes] == [trials.SURVIVED, trials.KILLED]
+    assert trials.outcome(-1) == trials.LOST

@@ -55,6 +55,10 @@ def test_quantiles_by_hand():
     value, error = histogram.quantile(1.0)
     assert value[0] == 4.0
     assert error[0] == math.inf
+    wide = Histogram.of(torch.tensor([[1.0, 5.0, 6.0, 7.0]]), torch.ones(4), LinearBins(0, 8, 2))
+    value, error = wide.quantile(0.5)  # the first of the three in 4 … 8
+    assert value.item() == pytest.approx(4 + 4 / 3)
+    assert error.item() == pytest.approx(4 - 4 / 3)
     assert Histogram.empty((1,), BINS[0]).quantile(0.5)[0].isnan().all()
 
 

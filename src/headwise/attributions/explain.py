@@ -50,7 +50,7 @@ Target = Int[Tensor, " batch"] | int | None
 
 
 @dataclass(frozen=True)
-class Scores:
+class TokenScores:
     """Of a padded batch, 0 at padding; the target is the choice that they explain.
 
     `error`: of integrated gradients, how far the scores of a text are from adding up to f(x) − f(baseline).
@@ -61,10 +61,10 @@ class Scores:
     error: Float[Tensor, " batch"] | None = None
 
 
-Explain = Callable[..., Scores]
+Explain = Callable[..., TokenScores]
 
 
-def explain(model: Model, batch: Batch, name: str, *, target: Target = None, **options: Any) -> Scores:
+def explain(model: Model, batch: Batch, name: str, *, target: Target = None, **options: Any) -> TokenScores:
     """Explain the prediction for every text by the method called `name`, of EXPLANATIONS or ORIGINS."""
     return method(name)(model, batch, target=target, **options)
 
@@ -79,25 +79,25 @@ def method(name: str) -> Explain:
 
 
 @EXPLANATIONS.add("gradient-norm", "length of the gradient at each token, without a sign", order=10)
-def gradient_norm(model: Model, batch: Batch, *, target: Target = None, of: str = "logit") -> Scores:
+def gradient_norm(model: Model, batch: Batch, *, target: Target = None, of: str = "logit") -> TokenScores:
     head_of(model)
     chosen = targets(model, batch, target)
     gradient, _ = slope(model, batch.inputs, chosen, embedded(model, batch), of=of)
-    return Scores(_at_tokens(gradient.norm(dim=-1), batch), chosen)
+    return TokenScores(_at_tokens(gradient.norm(dim=-1), batch), chosen)
 
 
 @EXPLANATIONS.add(
     "gradient-input", "gradient × input: the target's logit to first order in each token, signed", signed=True, order=20
 )
-def gradient_input(model: Model, batch: Batch, *, target: Target = None, of: str = "logit") -> Scores:
+def gradient_input(model: Model, batch: Batch, *, target: Target = None, of: str = "logit") -> TokenScores:
     chosen, product = _products(model, batch, target, of)
-    return Scores(_at_tokens(product.sum(-1), batch), chosen)
+    return TokenScores(_at_tokens(product.sum(-1), batch), chosen)
 
 
 @EXPLANATIONS.add("gradient-input-norm", "length of gradient × input of each token, without a sign", order=30)
-def gradient_input_norm(model: Model, batch: Batch, *, target: Target = None, of: str = "logit") -> Scores:
+def gradient_input_norm(model: Model, batch: Batch, *, target: Target = None, of: str = "logit") -> TokenScores:
     chosen, product = _products(model, batch, target, of)
-    return Scores(_at_tokens(product.norm(dim=-1), batch), chosen)
+    return TokenScores(_at_tokens(product.norm(dim=-1), batch), chosen)
 
 
 def _products(
@@ -116,7 +116,7 @@ def _products(
 )
 def integrated_gradients(
     model: Model, batch: Batch, *, target: Target = None, of: str = "logit", baseline: str = "pad", steps: int = 32
-) -> Scores:
+) -> TokenScores:
     """By Gauss-Legendre quadrature with `steps` points, a forward and a backward pass each.
 
     `baseline`: the embeddings of a text whose tokens, but for the special ones, are all the padding ("pad") or the mask
@@ -133,7 +133,7 @@ def integrated_gradients(
     for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
         mean += float(weight) * slope(model, batch.inputs, chosen, torch.lerp(b, x, float(point)), of=of)[0]
     scores = _at_tokens(((x - b) * mean).sum(-1), batch)
-    return Scores(scores, chosen, (scores.sum(-1) - (top - bottom)).abs())
+    return TokenScores(scores, chosen, (scores.sum(-1) - (top - bottom)).abs())
 
 
 def baseline_of(model: Model, batch: Batch, baseline: str) -> Float[Tensor, "batch token d_model"]:
@@ -160,7 +160,7 @@ def baseline_of(model: Model, batch: Batch, baseline: str) -> Float[Tensor, "bat
 )
 def leave_one_out(
     model: Model, batch: Batch, *, target: Target = None, of: str = "logit", removal: str = "mask"
-) -> Scores:
+) -> TokenScores:
     """One pass a token (many at once); special tokens are never removed and score 0."""
     head_of(model)
     chosen, may = targets(model, batch, target), removable(batch)
@@ -168,13 +168,13 @@ def leave_one_out(
     asked = torch.cat([torch.zeros_like(singles[:1]), singles])
     whole, *without = outputs_without(model, batch, asked, chosen, Removal.of(model, removal), of=of)
     scores = torch.stack([whole - rest for rest in without], dim=1)
-    return Scores(_at_tokens(torch.where(may, scores, 0.0), batch), chosen)
+    return TokenScores(_at_tokens(torch.where(may, scores, 0.0), batch), chosen)
 
 
 @EXPLANATIONS.add(
     "raw-attention", "attention weight of the last layer at the output position, mean of the heads", order=60
 )
-def raw_attention(model: Model, batch: Batch, *, target: Target = None) -> Scores:
+def raw_attention(model: Model, batch: Batch, *, target: Target = None) -> TokenScores:
     head_of(model)
     chosen, maps = targets(model, batch, target), []
 
@@ -184,15 +184,15 @@ def raw_attention(model: Model, batch: Batch, *, target: Target = None) -> Score
     last = model.layers() - 1
     with torch.no_grad():
         model.run(batch, keep, wanted=lambda site: site.index == last, rows=0)
-    return Scores(_read_off(maps[0], readout(model, batch, chosen)), chosen)
+    return TokenScores(_read_off(maps[0], readout(model, batch, chosen)), chosen)
 
 
-def at_output(model: Model, batch: Batch, name: str, *, target: Target = None, **options: Any) -> Scores:
+def at_output(model: Model, batch: Batch, name: str, *, target: Target = None, **options: Any) -> TokenScores:
     """An origins map where the prediction reads it: row `readout` of the last layer."""
     head_of(model)
     chosen = targets(model, batch, target)
     maps = ORIGINS[name](model, batch, **options).maps
-    return Scores(_read_off(maps[:, -1], readout(model, batch, chosen)), chosen)
+    return TokenScores(_read_off(maps[:, -1], readout(model, batch, chosen)), chosen)
 
 
 def _read_off(
@@ -204,7 +204,7 @@ def _read_off(
 
 
 @EXPLANATIONS.add("random", "uniform random scores: the control that every other method must beat", order=70)
-def random_scores(model: Model, batch: Batch, *, target: Target = None, seed: int = 0) -> Scores:
+def random_scores(model: Model, batch: Batch, *, target: Target = None, seed: int = 0) -> TokenScores:
     """Depends on the seed and on the text's own tokens alone."""
     head_of(model)
     rows = []
@@ -212,7 +212,7 @@ def random_scores(model: Model, batch: Batch, *, target: Target = None, seed: in
         number = zlib.crc32(np.asarray(text.ids, dtype=np.int64).tobytes(), seed)  # torch's CPU seeds have 32 bits
         rows.append(torch.rand(len(text), generator=torch.Generator().manual_seed(number)))
     scores = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(model.hf.device, model.hf.dtype)
-    return Scores(scores, targets(model, batch, target))
+    return TokenScores(scores, targets(model, batch, target))
 
 
 def _at_tokens(scores: Float[Tensor, "batch token"], batch: Batch) -> Float[Tensor, "batch token"]:

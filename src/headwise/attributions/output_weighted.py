@@ -14,8 +14,6 @@ but [CLS].
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -27,6 +25,7 @@ from headwise.attributions.passes import embedded, entering, shares
 from headwise.errors import InputError, ModelError
 from headwise.models.capture import watching
 from headwise.models.model import Model
+from headwise.models.probe import without_cache
 from headwise.quantities import SHARE
 from headwise.types import Batch
 
@@ -84,10 +83,9 @@ def check_target(model: Model, target: str | int, labels: Tensor | None) -> None
 
 def output_slopes(model: Model, batch: Batch, x: Tensor, target: str | int, labels: Tensor | None) -> Gradients:
     """∂f/∂e^1 … ∂f/∂e^L; texts do not read each other, so one backward pass serves the batch."""
-    options: dict[str, Any] = {} if model.hf.config.model_type == "mpnet" else {"use_cache": False}
     with torch.enable_grad(), entering(model, x.detach().requires_grad_()):
         with watching(model.hf, lambda call: call.rows(0, call.length)):
-            output = model.hf(**batch.inputs, **options, output_hidden_states=True)
+            output = model.hf(**batch.inputs, **without_cache(model.hf), output_hidden_states=True)
         states = list(output.hidden_states[1:])
         total = _output(model, batch, getattr(output, "logits", None), target, labels)
         slopes = torch.autograd.grad(total, states, allow_unused=True)

@@ -22,7 +22,7 @@ from headwise.attributions.tangents import NotSharedError, dual, tangent_of
 from headwise.errors import ModelError
 from headwise.models.capture import at_least_float, first_tensor, watching
 from headwise.models.model import Model
-from headwise.models.probe import probe_inputs
+from headwise.models.probe import probe_inputs, without_cache
 from headwise.models.proof import TOLERANCE
 from headwise.models.surroundings import relative
 from headwise.types import Batch
@@ -66,8 +66,7 @@ def trunk_inputs(inputs: Inputs) -> dict[str, Tensor]:
 
 
 def _options(model: Model) -> dict[str, Any]:
-    has_cache = not (model.is_encoder_decoder or model.hf.config.model_type == "mpnet")
-    return {"use_cache": False} if has_cache else {}
+    return {} if model.is_encoder_decoder else without_cache(trunk(model))
 
 
 def embedded(model: Model, batch: Batch) -> Hidden:

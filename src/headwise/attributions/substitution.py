@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -19,6 +18,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_TOKEN_CLASSIFICATIO
 from headwise.attributions.prediction import head_of, last_tokens
 from headwise.models.capture import Call, watching
 from headwise.models.model import Model
+from headwise.models.probe import without_cache
 from headwise.types import Batch, Layer
 
 Maps = Float[Tensor, "batch layer head query key"]
@@ -49,9 +49,8 @@ def log_probabilities(
     model: Model, batch: Batch, maps: Maps | None = None
 ) -> tuple[Float[Tensor, "batch place choice"], Bool[Tensor, "batch place"]]:
     """What the model says at its places (every token of a token classifier, one place otherwise), and which count."""
-    options: dict[str, Any] = {} if model.hf.config.model_type == "mpnet" else {"use_cache": False}
     with substituting(model, maps):
-        logits = model.hf(**batch.inputs, **options).logits
+        logits = model.hf(**batch.inputs, **without_cache(model.hf)).logits
     if tags_tokens(model):
         return logits.log_softmax(-1), batch.mask
     if head_of(model) == "causal-lm":

@@ -55,9 +55,9 @@ def report(
 
     names = [name.strip() for name in studies.split(",")] if studies else None
     path = make(
-        model, corpus=corpus, out=out, studies=names, budget=budget, task=task, device=device, kind=kind,
-        columns=run.columns_of(columns), segments=segments, label=None if label is None else run.column_of(label),
-        first=first, settings=settings_of(",".join(names or STUDIES), None, set_ or []), truncate=truncate,
+        model, corpus=corpus, out=out, studies=names, budget=budget, task=task, device=device,
+        **run.reading(kind=kind, columns=columns, segments=segments, label=label, first=first),
+        settings=settings_of(",".join(names or STUDIES), None, set_ or []), truncate=truncate,
         max_tokens=max_tokens, engine=engine, address=address, workers=workers, threads=threads, seed=seed,
         command=" ".join(["headwise", *sys.argv[1:]]), say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip

@@ -119,8 +119,8 @@ def run(
 
     wanted = options.renamed(quantities, quantity, was="--quantity", now="--quantities")
     results = run_studies(
-        studies, model, corpus=corpus, out=out, segments=segments, kind=kind, columns=columns_of(columns),
-        label=None if label is None else column_of(label), first=first, task=task, dtype=dtype, device=device,
+        studies, model, corpus=corpus, out=out, task=task, dtype=dtype, device=device,
+        **reading(kind=kind, columns=columns, segments=segments, label=label, first=first),
         settings=settings_of(studies, wanted, [*(set_ or []), *["head_only=true"] * head_only]),
         engine=engine, address=address, workers=workers, threads=threads, shard_documents=shard,
         batch_tokens=batch_tokens, truncate=truncate, max_tokens=max_tokens, seed=seed,
@@ -174,6 +174,14 @@ def _of(result: Result) -> str:
     """What a result is of, for a caption."""
     manifest = result.manifest
     return f"{manifest['model']['name']} on {manifest['plan']['corpus']['name']}, {manifest['documents']:,} texts"
+
+
+def reading(
+    *, kind: str | None, columns: str | None, segments: int | None, label: str | None, first: int | None
+) -> dict[str, Any]:
+    """How a corpus is read, from the words of the shell to the options of Python."""
+    named = None if label is None else column_of(label)
+    return {"kind": kind, "columns": columns_of(columns), "segments": segments, "label": named, "first": first}
 
 
 def columns_of(columns: str | None) -> list[str | int] | None:

@@ -58,9 +58,9 @@ def verdict(
     conditions = parsed(fail_if or [], NAMES)
     names = [one.strip() for one in studies.split(",")]
     found = make(
-        name, corpus=corpus, out=out, studies=names, task=task, device=device, kind=kind,
-        columns=run.columns_of(columns), segments=segments, label=None if label is None else run.column_of(label),
-        first=first, settings=settings_of(",".join(names), None, set_ or []), truncate=truncate, max_tokens=max_tokens,
+        name, corpus=corpus, out=out, studies=names, task=task, device=device,
+        **run.reading(kind=kind, columns=columns, segments=segments, label=label, first=first),
+        settings=settings_of(",".join(names), None, set_ or []), truncate=truncate, max_tokens=max_tokens,
         seed=seed, say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
     if json_:

@@ -21,6 +21,7 @@ from headwise.models.blocks import block_of
 from headwise.models.capture import at_least_float
 from headwise.models.editing import Place
 from headwise.models.model import Model
+from headwise.models.probe import without_cache
 from headwise.models.proof import TOLERANCE, first_output, probe_inputs, relative
 
 Inputs = Mapping[str, Tensor]
@@ -37,7 +38,7 @@ class Clean:
 
 
 def options(model: Model) -> dict[str, Any]:
-    return {} if model.hf.config.model_type == "mpnet" else {"use_cache": False}
+    return without_cache(model.hf)
 
 
 def clean_pass(model: Model, inputs: Inputs) -> Clean:

@@ -116,7 +116,8 @@ def accepts(model: PreTrainedModel, name: str) -> bool:
     return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
-def without_cache(model: PreTrainedModel) -> dict[str, Any]:
+def without_cache(model: nn.Module) -> dict[str, Any]:
+    """The option that keeps a model from making a cache, where it knows one (MPNet has none and refuses it)."""
     return {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
 
 

@@ -69,11 +69,8 @@ def report(
     `budget` is in minutes and bounds how many texts are read. `engine` are further options of `hw.run`.
     """
     out = Path(out)
-    loaded = load(model, task=task, device=device) if isinstance(model, str) else model
-    if isinstance(corpus, CorpusSpec):
-        spec = corpus
-    else:
-        spec = open_corpus(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
+    loaded = _loaded(model, task, device)
+    spec = _opened(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
     asked = {"studies": list(studies or ()), "settings": settings or {}, "budget": budget}
     todo = _agenda(out, asked, lambda: agenda(
         loaded, spec, studies=studies, settings=settings, budget=budget, truncate=truncate, max_tokens=max_tokens,
@@ -115,11 +112,8 @@ def verdict(
     out = Path(out)
     if label is not None and task is None and isinstance(model, str):
         task = own_task(model)  # what is asked of labels is asked of the head that was saved
-    loaded = load(model, task=task, device=device) if isinstance(model, str) else model
-    if isinstance(corpus, CorpusSpec):
-        spec = corpus
-    else:
-        spec = open_corpus(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
+    loaded = _loaded(model, task, device)
+    spec = _opened(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
     chosen = {}
     for name in studies:
         given = {**STUDIES[name].for_report(Means(None)), **(settings or {}).get(name, {})}
@@ -134,6 +128,14 @@ def verdict(
     found = judged(results, _right(loaded, spec))
     write_files(out, written(found))
     return found
+
+
+def _loaded(model: str | Model, task: str | None, device: str) -> Model:
+    return load(model, task=task, device=device) if isinstance(model, str) else model
+
+
+def _opened(corpus: str | Path | CorpusSpec, **reading: Any) -> CorpusSpec:
+    return corpus if isinstance(corpus, CorpusSpec) else open_corpus(corpus, **reading)
 
 
 def _right(model: Model, corpus: CorpusSpec) -> list[bool]:

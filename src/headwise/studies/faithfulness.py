@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.allowed import SEED, setting
-from headwise.attributions.explain import BASELINES, Scores, method
+from headwise.attributions.explain import BASELINES, TokenScores, method
 from headwise.attributions.faithfulness import (
     FRACTIONS,
     aopc,
@@ -273,7 +273,7 @@ def interval(moments: Moments) -> tuple[list[float], list[float]]:
     return moments.mean.tolist(), half.tolist()
 
 
-def _defined(explanation: Scores, counted: Tensor) -> Tensor:
+def _defined(explanation: TokenScores, counted: Tensor) -> Tensor:
     """Texts that have tokens to remove and scores for all of them."""
     return counted & ~explanation.scores.isnan().any(-1)
 

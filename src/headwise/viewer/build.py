@@ -28,17 +28,35 @@ def html_of(page: Page, *, budget: int = BUDGET) -> str:
         f'<script type="text/plain" id="block-{s}-{q}-{layer}">{block}</script>\n'
         for (s, q, layer), block in data.blocks.items()
     )
+    return whole(
+        title_of(page), script, style,
+        '<div id="app"><p class="loading">Reading the page&#8230;</p></div>\n',
+        "<noscript>This page draws its maps with JavaScript, which is switched off here.</noscript>\n",
+        f'<script type="application/json" id="header">{script_json(data.header)}</script>\n',
+        *blocks,
+    )  # fmt: skip
+
+
+def small_page(name: str, title: str, data: Any, *, does: str) -> str:
+    """A page of the bundle `name`, whose data are one block of JSON; `does` says what it needs JavaScript for."""
+    return whole(
+        title, bundle(f"{name}.js"), bundle(f"{name}.css"),
+        '<main id="app"></main>\n',
+        f"<noscript>This page {does} with JavaScript, which is switched off here.</noscript>\n",
+        f'<script type="application/json" id="data">{script_json(data)}</script>\n',
+    )  # fmt: skip
+
+
+def whole(title: str, script: str, style: str, *body: str) -> str:
+    """Head, body, and the script at the end."""
     return "".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
             f'<meta http-equiv="Content-Security-Policy" content="{policy(script, style)}">\n',
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
             '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n',
-            f"<title>{ascii_text(title_of(page))}</title>\n<style>{style}</style>\n</head>\n<body>\n",
-            '<div id="app"><p class="loading">Reading the page&#8230;</p></div>\n',
-            "<noscript>This page draws its maps with JavaScript, which is switched off here.</noscript>\n",
-            f'<script type="application/json" id="header">{script_json(data.header)}</script>\n',
-            *blocks,
+            f"<title>{ascii_text(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n",
+            *body,
             f"<script>{script}</script>\n</body>\n</html>\n",
         ]
     )
@@ -49,11 +67,11 @@ def frame_of(page: Page, *, budget: int = FRAME_BUDGET, height: int = 760) -> st
     return framed(html_of(page, budget=budget), height=height)
 
 
-def framed(whole: str, *, height: int = 760) -> str:
+def framed(page: str, *, height: int = 760, title: str = "headwise viewer") -> str:
     """A whole page in such a frame."""
-    source = html.escape(whole, quote=True)
+    source = html.escape(page, quote=True)
     return (
-        f'<iframe srcdoc="{source}" sandbox="allow-scripts allow-downloads" title="headwise viewer" width="100%"'
+        f'<iframe srcdoc="{source}" sandbox="allow-scripts allow-downloads" title="{title}" width="100%"'
         f' height="{height}" style="border:0;width:100%;height:{height}px" loading="lazy"></iframe>'
     )
 

@@ -6,7 +6,6 @@ JSON that cannot end its element, and the script writes it with textContent alon
 
 from __future__ import annotations
 
-import html
 import math
 import tempfile
 import webbrowser
@@ -18,27 +17,15 @@ from headwise.explanations.explanation import Explanation
 from headwise.explanations.figures import curves_of
 from headwise.results.files import write_files
 from headwise.traces import WAYS
-from headwise.viewer.build import ascii_text, bundle, policy, script_json
+from headwise.viewer.build import framed, small_page
 from headwise.viewer.view import in_notebook
 
 
 @WAYS.add("explained.page", "The page of an explanation.")
 def page(explanation: Explanation) -> str:
     """The whole page, in ASCII."""
-    script, style = bundle("explained.js"), bundle("explained.css")
-    return "".join(
-        [
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy(script, style)}">\n',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-            '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n',
-            f"<title>{ascii_text(explanation.targets[0].name)} - explained by headwise</title>\n",
-            f'<style>{style}</style>\n</head>\n<body>\n<main id="app"></main>\n',
-            "<noscript>This page colours its text with JavaScript, which is switched off here.</noscript>\n",
-            f'<script type="application/json" id="data">{script_json(payload(explanation))}</script>\n',
-            f"<script>{script}</script>\n</body>\n</html>\n",
-        ]
-    )
+    title = f"{explanation.targets[0].name} - explained by headwise"
+    return small_page("explained", title, payload(explanation), does="colours its text")
 
 
 def payload(explanation: Explanation) -> dict[str, Any]:
@@ -85,11 +72,7 @@ def save(explanation: Explanation, path: Path) -> Path:
 @WAYS.add("explained.frame", "The page of an explanation as a notebook's cell.")
 def frame(explanation: Explanation, *, height: int = 640) -> str:
     """The page as an element for a notebook's cell."""
-    source = html.escape(page(explanation), quote=True)
-    return (
-        f'<iframe srcdoc="{source}" sandbox="allow-scripts allow-downloads" title="headwise explanation" width="100%"'
-        f' height="{height}" style="border:0;width:100%;height:{height}px" loading="lazy"></iframe>'
-    )
+    return framed(page(explanation), height=height, title="headwise explanation")
 
 
 @WAYS.add("explained.show", "The page of an explanation, in a notebook in place, elsewhere in the browser.")

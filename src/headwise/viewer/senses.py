@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from jaxtyping import Float
 from headwise.errors import HeadwiseError, InputError
 from headwise.models.pictures import write_png
 from headwise.quantities import ATTENTION, find
-from headwise.viewer.build import ascii_text, digest, script_json
+from headwise.viewer.build import small_page
 from headwise.viewer.payload import pretty
 
 MOST = 24_000_000  # numbers of a page
@@ -31,26 +30,7 @@ def has_places(trace: Any) -> bool:
 
 def page(trace: Any, *, quantities: Any = None) -> str:
     """The whole page, in ASCII."""
-    script, style = (
-        files("headwise.viewer").joinpath("static", f"senses.{end}").read_text("ascii") for end in ("js", "css")
-    )
-    policy = (
-        f"default-src 'none'; script-src '{digest(script)}'; style-src '{digest(style)}'; img-src data:;"
-        " base-uri 'none'; form-action 'none'"
-    )
-    return "".join(
-        [
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-            '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n',
-            f"<title>{ascii_text(trace.model_name)} - headwise</title>\n",
-            f'<style>{style}</style>\n</head>\n<body>\n<main id="app"></main>\n',
-            "<noscript>This page draws its maps with JavaScript, which is switched off here.</noscript>\n",
-            f'<script type="application/json" id="data">{script_json(payload(trace, quantities))}</script>\n',
-            f"<script>{script}</script>\n</body>\n</html>\n",
-        ]
-    )
+    return small_page("senses", f"{trace.model_name} - headwise", payload(trace, quantities), does="draws its maps")
 
 
 def payload(trace: Any, quantities: Any = None) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from headwise.studies.alignment.maps import (
 )
 from headwise.studies.alignment.scores import (
     Division,
-    Scores,
+    Scored,
     aer,
     counted,
     diagonal,
@@ -373,9 +373,9 @@ def _scored(
 
 def _numbers(state: State, key: Callable[[str], str], column: int) -> tuple[float | int | None, ...]:
     """What SCHEMA calls NUMBERS, and the count of links; None where nothing was scored."""
-    if not all(key(part) in state for part in Scores._fields):
+    if not all(key(part) in state for part in Scored._fields):
         return (None,) * (len(NUMBERS) + 1)
-    chosen, scored, low, high = (state.sums(key(part)).total[column] for part in Scores._fields)
+    chosen, scored, low, high = (state.sums(key(part)).total[column] for part in Scored._fields)
     sure_found, possible_found, found, sure = scored.tolist()
     precision, recall = possible_found / found if found else None, sure_found / sure if sure else None
     ends = [float(end) for end in (low, high)]

@@ -104,15 +104,15 @@ class Division:
             )
         return cls(choosing, draws(~choosing, resamples, seed))
 
-    def scores(self, counts: Float[Tensor, "pair many 4"]) -> Scores:
+    def scores(self, counts: Float[Tensor, "pair many 4"]) -> Scored:
         """What every map comes to."""
         chosen, scored = counts[self.choosing].sum(0), counts[~self.choosing].sum(0)
         drawn = aer(torch.einsum("rp,pmc->rmc", self.weights, counts))
         low, high = torch.nanquantile(drawn, torch.tensor(INTERVAL, dtype=torch.float64), dim=0)
-        return Scores(chosen, scored, low, high)
+        return Scored(chosen, scored, low, high)
 
 
-class Scores(NamedTuple):
+class Scored(NamedTuple):
     """Counts on the part that chooses and the part that scores, and the ends of the interval of the latter's AER."""
 
     chosen: Float[Tensor, "many 4"]
