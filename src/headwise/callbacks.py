@@ -18,6 +18,9 @@ The callback's numbers go to `trainer.log`, so that TensorBoard, W&B or MLflow g
 the end to a figure over the steps, OUT/heads.svg.
 """
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

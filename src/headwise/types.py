@@ -4,6 +4,9 @@ One axis vocabulary everywhere: `batch layer head query key token input d_head d
 are always there, of length 1 where there is one text or one head.
 """
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -1,5 +1,8 @@
 """Word alignment by a translation model: the study `alignment` on two files of sentences, and the links it chose."""
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +50,11 @@ def align(
         say(note)
     if beside and gold is None:
         raise InputError("Other aligners' links are scored by gold ones, but there are none; pass --gold too.")
-    chosen = {"heads": gold is not None, "beside": tuple(beside), **({"gradients": METHODS} if gradients else {})}
+    chosen: dict[str, Any] = {
+        "heads": gold is not None,
+        "beside": tuple(beside),
+        **({"gradients": METHODS} if gradients else {}),
+    }
     chosen |= settings or {}
     task = "translation" if gradients or chosen.get("gradients") else None
     loaded = load(model, task=task, device=device) if isinstance(model, str) else model

@@ -7,6 +7,9 @@
 The same command again goes on where the last one stopped, and after it has finished opens what is there.
 """
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+
 from __future__ import annotations
 
 import hashlib

@@ -1,5 +1,8 @@
 """`model.explain`, `hw.explain`: from a text to a tested explanation."""
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+
 from __future__ import annotations
 
 import inspect

@@ -1,8 +1,11 @@
 """A loaded model: reads texts, runs them, and hands every attention layer to whoever asked."""
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -183,7 +186,7 @@ class Model:
         masks = {"source": batch.mask}
         if batch.targets:
             masks["target"] = batch.target_mask
-        sdpa = self.proof.sdpa and bool(self.hf._supports_sdpa)
+        sdpa = self.proof.sdpa and bool(self.hf._supports_sdpa)  # pyright: ignore[reportPrivateUsage] - nothing public says it
         recorder = Recorder(self.proof.sites, masks, visit, wanted, sdpa, rows if self.proof.blocks else 0)
         with recording(self.hf, recorder):
             return self.forward(batch, **options)
@@ -347,7 +350,7 @@ def cut(text: Encoding, length: int) -> Encoding:
 
 
 @contextmanager
-def _padding(config: Any, batch: Batch) -> Iterator[None]:
+def _padding(config: Any, batch: Batch) -> Generator[None, None, None]:
     """For the pass the config has the batch's padding id: without one GPT-2 and Llama classifiers refuse batches."""
     ids, mask = batch.inputs.get("input_ids"), batch.mask
     if ids is None or bool(mask.all()) or getattr(config, "pad_token_id", None) is not None:

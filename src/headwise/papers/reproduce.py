@@ -8,6 +8,9 @@ OUT/figures/                  ITEM-FIGURE.svg; ITEM.md where the paper has a tab
 OUT/verdicts.csv, .parquet    one row a claim: the paper's value, ours with its interval, n, control, verdict, rule
 """
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -173,10 +176,10 @@ def _run(jobs: Sequence[Job], model: Model, place: Path, asked: Asked, **more: A
         place = asked.out / PAIRS
     corpus = open_corpus(place, first=asked.first, **jobs[0].corpus)
     shard = max(1, asked.first // PARTS) if asked.first else SHARD
+    options: dict[str, Any] = {"shard_documents": min(shard, SHARD), **jobs[0].run, **asked.engine, **more}
     return run(
         [job.study for job in jobs], model, corpus=corpus, out=asked.out,
-        settings={job.study: {**job.settings, **asked.settings.get(job.study, {})} for job in jobs},
-        **{"shard_documents": min(shard, SHARD), **jobs[0].run, **asked.engine, **more},
+        settings={job.study: {**job.settings, **asked.settings.get(job.study, {})} for job in jobs}, **options,
     )  # fmt: skip
 
 

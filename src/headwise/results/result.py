@@ -9,6 +9,9 @@
 The manifest is written last: a folder with a manifest is finished. Opening checks every checksum.
 """
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+
 from __future__ import annotations
 
 import io

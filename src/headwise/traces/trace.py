@@ -1,5 +1,8 @@
 """Everything about one text: its tokens, its attention layers, and each quantity by name."""
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -1,5 +1,8 @@
 """What users hold: a page that can be shown, saved, or displayed by a notebook."""
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+
 from __future__ import annotations
 
 import tempfile
@@ -106,7 +109,7 @@ def show(trace: TraceLike, **choices: Any) -> View | Path:
             file.write(senses.page(trace, **choices))
         webbrowser.open(Path(file.name).as_uri())
         return Path(file.name)
-    return view_of(trace, **{"besides": (), **choices}).show()
+    return view_of(trace, **_quick(choices)).show()
 
 
 @WAYS.add("frame", "The viewer as a notebook's cell.")
@@ -114,7 +117,11 @@ def frame(trace: TraceLike, **choices: Any) -> str:
     """The page of a trace as a notebook shows it: what is quick; `hw.view(trace)` has everything."""
     if senses.has_places(trace):
         return framed(senses.page(trace, **choices))
-    return frame_of(page_of_trace(trace, **{"besides": (), **choices}))
+    return frame_of(page_of_trace(trace, **_quick(choices)))
+
+
+def _quick(choices: dict[str, Any]) -> dict[str, Any]:
+    return {"besides": (), **choices}
 
 
 def in_notebook() -> bool:

@@ -5,6 +5,9 @@ OUT/page.html         the same as one page
 OUT/a, OUT/b          what was run for it; resumable, and opened the next time
 """
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -146,7 +149,8 @@ def _compared(
     if a.facts["study"] not in BY_TEXT:
         return _without_intervals(a.result.table, b.result.table, chosen["match"])
     pairs = same_documents(a.facts, b.facts)
-    tables, told = [], {"paired": pairs, "intervals": True, "documents": 0}
+    tables: list[pl.DataFrame] = []
+    told: dict[str, Any] = {"paired": pairs, "intervals": True, "documents": 0}
     told["lengths"] = [side.facts["tokens"] / side.facts["documents"] for side in (a, b)]
     for stack in a.facts["stacks"]:
         if stack not in b.facts["stacks"]:
@@ -208,7 +212,7 @@ def _match(
             raise InputError("Rows are compared by running both models, but a stored result has none; name the models.")
         if a.text != b.text:
             raise InputError("Rows are compared on the same texts, but there are two corpora; leave --corpus-b out.")
-        reading = {"max_tokens": options.get("max_tokens"), "truncate": bool(options.get("truncate"))}
+        reading: dict[str, Any] = {"max_tokens": options.get("max_tokens"), "truncate": bool(options.get("truncate"))}
         found = between(a.model, b.model, a.corpus, texts=chosen["texts"], **reading)
         cost = found.sums.sum(0) / found.tokens.sum()
         stable = kept(*found, seed=chosen["seed"])
