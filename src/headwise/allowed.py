@@ -8,7 +8,8 @@ headwise.errors.InputError: fraction must be a number above 0 and up to 1, but 1
 """
 
 # pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ are always there, of length 1 where there is one text or one head.
 """
 
 # pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
 
 from __future__ import annotations
 

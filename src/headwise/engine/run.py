@@ -8,7 +8,8 @@ The same command again goes on where the last one stopped, and after it has fini
 """
 
 # pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
 
 from __future__ import annotations
 

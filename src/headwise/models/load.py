@@ -1,7 +1,8 @@
 """`hw.load`: a hub id, a folder, a packaged demo model, a tiny random one, or a model of one's own, proved at once."""
 
 # pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ OUT/a, OUT/b          what was run for it; resumable, and opened the next time
 """
 
 # pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownLambdaType=false - torch, polars and transformers leave types unknown
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
 
 from __future__ import annotations
 
