@@ -106,14 +106,15 @@ def taken_away() -> str:
 
 def who_does_it() -> str:
     rows = []
-    for model, table, _ in stored("roles"):
+    for model, table, manifest in [*stored("roles"), *stored("roles-labelled")]:
+        corpus = Path(manifest["plan"]["corpus"]["name"]).name
         trials = table.filter((pl.col("part") == "trial") & pl.col("gain").is_not_null())
         for row in trials.sort("gain", descending=True).to_dicts():
             count = len(row["heads"].split(", "))
             mark = "✅" if row["verdict"] == "role" else "❌"
-            rows.append([model, row["role"], row["task"], str(count), interval(row, "gain", digits=3),
+            rows.append([model, corpus, row["role"], row["task"], str(count), interval(row, "gain", digits=3),
                          f"{row['beaten']:.1f}", mark])  # fmt: skip
-    return lines("| model | looks like | task | heads | lost beyond random heads | draws beaten | does it |", rows)
+    return lines("| model | texts | looks like | task | heads | lost beyond random heads | draws beaten | does it |", rows)
 
 
 def which_edges() -> str:

@@ -17,6 +17,7 @@ from headwise.interventions.outcomes import Question, ask, kind_of
 from headwise.interventions.resuming import clean_pass, shares
 from headwise.models.editing import head_outputs
 from headwise.models.tiny import FAMILIES
+from headwise.studies.roles.made import repeated
 from references.captures import TARGETS, TEXTS, captured
 from references.compare import assert_close
 
@@ -92,6 +93,25 @@ def test_blocks_below_a_change_are_not_computed(load) -> None:
     handle.remove()
     assert len(entered) == 1  # the clean pass
     assert "forward" not in model.hf.model.layers[0].__dict__
+
+
+def test_the_output_layer_reads_only_what_is_asked(load) -> None:
+    model = load("tiny:llama", "causal-lm")
+    (made,) = repeated(model, 1, 0)
+    question, read = made.question(model), []
+    layer = model.hf.get_output_embeddings()
+    hook = layer.register_forward_hook(lambda _module, args, _out: read.append(args[0].shape[1]))
+    try:
+        found = effects(model, question, [zeros(model, "self", 1, 2)])
+    finally:
+        hook.remove()
+    asked = int((question.labels >= 0).sum())
+    assert read[-2:] == [question.length, asked], "the clean pass is whole"
+    assert asked < question.length
+    with torch.no_grad():
+        own = question.read(model.hf(**question.inputs)).mean()
+        with model.changed(zero("L1.H2")):
+            assert_close(found[0, 0], question.read(model.hf(**question.inputs)).mean() - own, 1e-6)
 
 
 def test_the_same_values_in_place_change_nothing(load) -> None:

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from headwise.interventions.outcomes import DISTANCES, Question
+from headwise.interventions.outcomes import DISTANCES, Question, asked_only
 from headwise.interventions.resuming import Clean, clean_pass, copies_of, options, resumed, shares
 from headwise.models.blocks import feed_forwards
 from headwise.models.capture import Call, Edit
@@ -81,7 +81,8 @@ def effects(
         found = torch.zeros(len(variants), compare(own, own).shape[1], dtype=torch.float64)
         for first, some in _passes(clean, variants, max(1, tokens // question.length)):
             chosen = [variants[at] for at in some]
-            with resumed(model, clean, first=first, copies=len(some)), _varied(model, chosen):
+            below = resumed(model, clean, first=first, copies=len(some))
+            with below, _varied(model, chosen), asked_only(model, question):
                 output = model.hf(**copies_of(question.inputs, len(some)), **options(model))
             found[some] = compare(own, question.read(output)).cpu()
     return found

@@ -13,13 +13,14 @@ without a change and have no slope there, so that their first order is the secon
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from jaxtyping import Float, Float64, Int
-from torch import Tensor
+from torch import Tensor, nn
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
@@ -49,6 +50,7 @@ SAID = {
     "sentence": "distance of the sentence vector (1 − cos)",
     "tokens": "distance of the last hidden tokens (1 − cos)",
 }
+ROWS = 16  # of logits whose loss is taken at once
 MASKED, POSITIONS = 0.15, 1 << 24  # as in the study `importance`
 
 
@@ -96,11 +98,8 @@ class Question:
         asked = self.labels >= 0
         if self.choices is not None:
             logits = logits[..., self.choices]
-        # One copy after the other: a copy's logits are some 25 MB, all of them would be new pages every time.
-        losses = [
-            torch.nn.functional.cross_entropy(copy[asked], self.labels[asked], reduction="none") for copy in logits
-        ]
-        return torch.stack(losses)
+        whole = logits.shape[1] == len(asked)  # else the output layer read only what is asked (`asked_only`)
+        return torch.stack([_losses(copy[asked] if whole else copy, self.labels[asked]) for copy in logits])
 
     def effects(self, clean: Tensor, found: Float[Tensor, "copy place ..."]) -> Float64[Tensor, "copy number"]:
         """How far `found` is from `clean`: mean differences, or the mean distance of vectors."""
@@ -115,6 +114,32 @@ class Question:
             return self.effects(clean, found)
         change = (found.double() - clean.double()).abs()
         return change[:, :1] if self.kind == "label" else change.mean(-1, keepdim=True)
+
+
+@contextmanager
+def asked_only(model: Model, question: Question) -> Iterator[None]:
+    """Within it the model's output layer reads only the places that are asked: a vocabulary is wide."""
+    layer = None if question.kind in (*DISTANCES, "label") else model.hf.get_output_embeddings()
+    if not isinstance(layer, nn.Module):
+        yield
+        return
+    length, places = len(question.labels), (question.labels >= 0).nonzero()[:, 0]
+
+    def before(_module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        there = len(args) > 0 and args[0].ndim == 3 and args[0].shape[1] == length
+        return (args[0][:, places], *args[1:]) if there else None
+
+    handle = layer.register_forward_pre_hook(before)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _losses(logits: Float[Tensor, "place token"], labels: Int[Tensor, " place"]) -> Float[Tensor, " place"]:
+    """A few rows at a time, which stay in the cache: all of a text are some 25 MB."""
+    parts = zip(logits.split(ROWS), labels.split(ROWS), strict=True)
+    return torch.cat([torch.nn.functional.cross_entropy(row, label, reduction="none") for row, label in parts])
 
 
 def _apart(clean: Tensor, found: Tensor) -> Float64[Tensor, "copy place"]:
