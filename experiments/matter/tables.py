@@ -114,7 +114,8 @@ def who_does_it() -> str:
             mark = "✅" if row["verdict"] == "role" else "❌"
             rows.append([model, corpus, row["role"], row["task"], str(count), interval(row, "gain", digits=3),
                          f"{row['beaten']:.1f}", mark])  # fmt: skip
-    return lines("| model | texts | looks like | task | heads | lost beyond random heads | draws beaten | does it |", rows)
+    columns = ("model", "texts", "looks like", "task", "heads", "lost beyond random heads", "draws beaten", "does it")
+    return lines(f"| {' | '.join(columns)} |", rows)
 
 
 def which_edges() -> str:
