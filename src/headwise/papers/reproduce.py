@@ -172,7 +172,7 @@ def _run(jobs: Sequence[Job], model: Model, place: Path, asked: Asked, **more: A
         write_files(asked.out, {PAIRS: write_pairs(pairs)})
         place = asked.out / PAIRS
     corpus = open_corpus(place, first=asked.first, **jobs[0].corpus)
-    shard = max(1, asked.first // PARTS) if asked.first else SHARD
+    shard = max(1, asked.first // PARTS) if asked.first and more.get("parts") else SHARD
     options: dict[str, Any] = {"shard_documents": min(shard, SHARD), **jobs[0].run, **asked.engine, **more}
     return run(
         [job.study for job in jobs], model, corpus=corpus, out=asked.out,
