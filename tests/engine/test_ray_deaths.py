@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -129,3 +130,16 @@ def test_a_node_that_does_not_come_up_is_one_line() -> None:
         "on where this one stopped."
     )
     assert shut == [True]
+
+
+def test_sigterm_stays_ours_once_ray_is_up() -> None:
+    """Ray sets an answer of its own, which aborts in the middle of cleaning up (exit code -6, seen)."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        mine = lambda *_: None  # noqa: E731
+        signal.signal(signal.SIGTERM, mine)
+        init = lambda **_: signal.signal(signal.SIGTERM, signal.SIG_IGN)  # noqa: E731
+        assert module._connect(SimpleNamespace(is_initialized=lambda: False, init=init), None)
+        assert signal.getsignal(signal.SIGTERM) is mine
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -8,7 +8,9 @@ is room. A shard of which several workers died, and a cluster that is gone, end 
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -134,7 +136,7 @@ def _connect(ray: Any, address: str | None) -> bool:
         _answers(address)
     try:
         local = {"include_dashboard": False} if address is None else {}
-        with _hushed():
+        with _hushed(), _own_sigterm():
             ray.init(address=address, log_to_driver=False, logging_level="error", **local)
     except Exception as error:  # of a node that does not come up in time Ray raises a bare one
         _leave(ray, (), started=True)
@@ -144,6 +146,17 @@ def _connect(ray: Any, address: str | None) -> bool:
             f"A Ray cluster must answer at {address}, but it does not ({_first_line(error)}); start it first."
         ) from None
     return True
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """SIGTERM as it was: Ray's own answer to it prints a stack and aborts three seconds later, cleaned up or not."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

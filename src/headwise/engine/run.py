@@ -139,6 +139,7 @@ def _carried_out(
     """Fold what is not done, add up, write; what is finished is opened."""
     folders = {study.name: out / study.name if len(chosen) > 1 else out for study in chosen}
     if (done := _finished(plan, folders)) is not None:
+        shutil.rmtree(out / WORK, ignore_errors=True)  # of a run that was killed when all but this was done
         return done
     proof = proved(model, plan)
     work = _work_folder(out / WORK, plan)
