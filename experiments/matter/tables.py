@@ -15,6 +15,8 @@ from typing import Any
 import polars as pl
 
 from headwise.papers.evidence import between
+from headwise.studies.roles.labelled import LABELLED
+from headwise.studies.roles.trials import threshold
 
 HERE = Path(__file__).parent
 PAGE, MARK = HERE / "README.md", "tables"
@@ -118,6 +120,20 @@ def who_does_it() -> str:
     return lines(f"| {' | '.join(columns)} |", rows)
 
 
+def by_labels() -> str:
+    """Of every role that labels tell, the head that looks most like it."""
+    rows = []
+    for model, table, manifest in stored("roles-labelled"):
+        corpus = Path(manifest["plan"]["corpus"]["name"]).name
+        heads = table.filter((pl.col("part") == "head") & pl.col("role").is_in(LABELLED)).sort("value", descending=True)
+        for row in heads.group_by("role", maintain_order=True).first().to_dicts():
+            named = f"{row['stack']} {row['name']}" if row["stack"] != "self" else row["name"]
+            rows.append([model, corpus, str(manifest["documents"]), row["role"], named, f"{row['value']:.2f}",
+                         f"{threshold(row['role'])}", "yes" if row["looks"] else "no"])  # fmt: skip
+    columns = ("model", "texts", "n", "role", "best head", "hits", "looks like it from", "looks like it")
+    return lines(f"| {' | '.join(columns)} |", rows)
+
+
 def which_edges() -> str:
     rows = []
     for model, table, _ in stored("edges"):
@@ -135,6 +151,7 @@ def content() -> str:
         (f"Does a number tell which heads matter? (✅: |ρ| above {TELLS} for sure)", what_tells()),
         ("Half of the heads gone: what is lost, by the order in which they went", taken_away()),
         ("Do heads do what they look like?", who_does_it()),
+        ("Heads against labels: how often the most attended word is the one that the label names", by_labels()),
         ("Does anything tell which edges matter better than raw weights?", which_edges()),
     ]
     return "\n\n".join(f"### {title}\n\n{table}" for title, table in parts)
