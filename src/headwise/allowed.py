@@ -7,6 +7,10 @@ Traceback (most recent call last):
 headwise.errors.InputError: fraction must be a number above 0 and up to 1, but 1.5 was given.
 """
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
+
 from __future__ import annotations
 
 import math

@@ -18,6 +18,10 @@ The callback's numbers go to `trainer.log`, so that TensorBoard, W&B or MLflow g
 the end to a figure over the steps, OUT/heads.svg.
 """
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -15,6 +15,10 @@ A change is a frozen value that goes into manifests as JSON (`to_json`, `from_js
 attention act first, then those of what W_O reads, in the order given. models/editing.py carries them out.
 """
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
+
 from __future__ import annotations
 
 import re

@@ -10,6 +10,10 @@ entry point of its group, e.g. in their pyproject.toml
 whose module is imported as if it stood in the package itself.
 """
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
+
 from __future__ import annotations
 
 import difflib

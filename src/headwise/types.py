@@ -4,6 +4,10 @@ One axis vocabulary everywhere: `batch layer head query key token input d_head d
 are always there, of length 1 where there is one text or one head.
 """
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

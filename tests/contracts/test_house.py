@@ -111,3 +111,13 @@ def test_a_family_is_known_by_what_it_computes_and_not_by_name() -> None:
     assert asks_for_family(ast.parse("x = {} if hf.config.model_type == 'mpnet' else y"))
     found = {name: asked for name, tree in modules() if (asked := asks_for_family(tree))}
     assert set(found) == set(FAMILIES), found
+
+
+def test_the_list_of_folders_is_short_and_told_in_the_architecture() -> None:
+    told = (SOURCE.parents[1] / "docs" / "architecture.md").read_text("utf-8")
+    table = told.partition("| folder | what | may know |")[2].partition("\n\n")[0]
+    folders = {f"{path.name}/" for path in SOURCE.iterdir() if (path / "__init__.py").is_file()}
+    files = {path.name for path in SOURCE.glob("*.py")} - {"__init__.py", "__main__.py"}
+    named = [name for line in table.splitlines()[2:] for name in re.findall(r"`([^`]+)`", line.split("|")[1])]
+    assert sorted(named) == sorted(folders | files)
+    assert len(folders) <= 17

@@ -1,5 +1,9 @@
 """Word alignment by a translation model: the study `alignment` on two files of sentences, and the links it chose."""
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

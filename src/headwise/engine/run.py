@@ -7,6 +7,10 @@
 The same command again goes on where the last one stopped, and after it has finished opens what is there.
 """
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
+
 from __future__ import annotations
 
 import hashlib

@@ -1,5 +1,9 @@
 """`model.explain`, `hw.explain`: from a text to a tested explanation."""
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
+
 from __future__ import annotations
 
 import inspect

@@ -1,5 +1,9 @@
 """`hw.load`: a hub id, a folder, a packaged demo model, a tiny random one, or a model of one's own, proved at once."""
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
+
 from __future__ import annotations
 
 import os

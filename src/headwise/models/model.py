@@ -1,5 +1,9 @@
 """A loaded model: reads texts, runs them, and hands every attention layer to whoever asked."""
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence

@@ -8,6 +8,10 @@ OUT/figures/                  ITEM-FIGURE.svg; ITEM.md where the paper has a tab
 OUT/verdicts.csv, .parquet    one row a claim: the paper's value, ours with its interval, n, control, verdict, rule
 """
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

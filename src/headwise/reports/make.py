@@ -8,6 +8,10 @@ OUT/verdict.html, verdict.md, verdict.json, card.md    its first page to print, 
 `verdict` runs what a decision needs and writes the last four alone.
 """
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
+
 from __future__ import annotations
 
 import json

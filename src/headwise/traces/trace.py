@@ -1,5 +1,9 @@
 """Everything about one text: its tokens, its attention layers, and each quantity by name."""
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -1,5 +1,9 @@
 """What users hold: a page that can be shown, saved, or displayed by a notebook."""
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
+
 from __future__ import annotations
 
 import tempfile

@@ -5,6 +5,10 @@ OUT/page.html         the same as one page
 OUT/a, OUT/b          what was run for it; resumable, and opened the next time
 """
 
+# pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+# Unknown: what torch, polars and transformers leave so.
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
