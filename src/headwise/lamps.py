@@ -134,7 +134,7 @@ def _unique(head: Head) -> Lamp:
         return replace(
             lamp, colour="amber", level=0.5, says=f"{lamp.says} Yet no other distribution gives this output."
         )
-    if not _known(head.width):
+    if head.width is None or not math.isfinite(head.width):
         return lamp
     wide = _lit("unique", head.width, WIDTH, f"{lamp.says} Weights could be others within {head.width:.2f}.")
     return replace(min(lamp, wide, key=lambda one: one.level or 0.0), says=wide.says)
