@@ -126,8 +126,10 @@ def asked_only(model: Model, question: Question) -> Iterator[None]:
     length, places = len(question.labels), (question.labels >= 0).nonzero()[:, 0]
 
     def before(_module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        there = len(args) > 0 and args[0].ndim == 3 and args[0].shape[1] == length
-        return (args[0][:, places], *args[1:]) if there else None
+        read, *others = args or (None,)
+        if not isinstance(read, Tensor) or read.ndim != 3 or read.shape[1] != length:
+            return None
+        return (read[:, places], *others)
 
     handle = layer.register_forward_pre_hook(before)
     try:
