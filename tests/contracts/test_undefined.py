@@ -56,7 +56,13 @@ def roles() -> pl.DataFrame:
     return pl.DataFrame([head, {**TRIAL, "role": "induction", "verdict": "role"}], schema=ROLES)
 
 
-TABLES = {"lamps": lamps, "ablation": ablation, "edges": edges, "roles": roles}
+def reasons() -> pl.DataFrame:
+    row = {"texts": 8, "deletion": 0.1, "deletion_low": 0.05, "deletion_high": 0.15, "half": 0.25}
+    shares = {"yes": 0.5, "partly": 0.25, "no": 0.25, "nothing": 0.0}
+    return pl.DataFrame([{"method": name, **row, **shares} for name in ("leave-one-out", "paths")])
+
+
+TABLES = {"reasons": reasons, "lamps": lamps, "ablation": ablation, "edges": edges, "roles": roles}
 
 
 @pytest.mark.parametrize("study", TABLES)

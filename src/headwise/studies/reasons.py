@@ -38,6 +38,7 @@ from headwise.explanations.verdict import FEW, verdict
 from headwise.models.model import Model
 from headwise.plots import intervals
 from headwise.plots.theme import themed
+from headwise.results.shown import number
 from headwise.stats import Moments
 from headwise.studies import STUDIES
 from headwise.studies.answers import RESTS, Answer
@@ -129,7 +130,8 @@ class Reasons(Study):
         return {"texts": 6 if means.seconds is None else means.passes(PASSES + means.tokens)}
 
     def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa: ARG002 - n is the table's own
-        tried = table.filter((pl.col("method") != CONTROL) & (pl.col("texts") > 0))
+        known = table.filter(pl.all_horizontal(pl.col("deletion", *BELIEFS).is_finite()))
+        tried = known.filter((pl.col("method") != CONTROL) & (pl.col("texts") > 0))
         if tried.is_empty():
             yield Answer(RESTS, f"No text had {FEW} words or more to remove, so that no explanation could be tried.")
             return
@@ -141,8 +143,9 @@ class Reasons(Study):
             RESTS,
             f"Of {counted(n, 'answer')} the words that {row['method']} names hold up on {yes}, in part on {partly}, "
             f"not on {no}; {nothing} rest{'s' if nothing == 1 else ''} on no words of the text. Half of what speaks "
-            f"for an answer is in {row['half']:.0%} of the words. Without them the probability falls by {_gain(row)} "
-            f"more than without random ones (95\u00a0% interval); most with {best['method']}, {_gain(best)}.",
+            f"for an answer is in {number(row['half'], '.0%')} of the words. Without them the probability falls by "
+            f"{_gain(row)} more than without random ones (95\u00a0% interval); most with {best['method']}, "
+            f"{_gain(best)}.",
             headline=headline(row["yes"] + row["partly"], row["nothing"]),
         )
 
@@ -215,7 +218,8 @@ def headline(holds: float, nothing: float) -> str:
 
 
 def _gain(row: Mapping[str, Any]) -> str:
-    return f"{row['deletion']:+.3f} ({row['deletion_low']:+.3f} to {row['deletion_high']:+.3f})"
+    low, high = (number(row[f"deletion_{end}"], "+.3f") for end in ("low", "high"))
+    return f"{row['deletion']:+.3f} ({low} to {high})"
 
 
 def _row(moments: Moments, name: str) -> dict[str, Any]:
