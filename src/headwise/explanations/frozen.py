@@ -136,7 +136,8 @@ def _constant(frozen: Frozen, x: Any, like: Tensor) -> Any:
 
 
 def _linear(frozen: Frozen, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    x, weight, bias = (*args, kwargs.get("bias"))[:3] if len(args) < 3 else args
+    x, weight, *others = args
+    bias = others[0] if others else kwargs.get("bias")
     bias = None if bias is None else frozen.leaves.constant(bias)
     return wide_linear(func, x, weight, bias) if len(weight) > WIDE else func(x, weight, bias)
 
