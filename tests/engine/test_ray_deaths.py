@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -108,7 +110,7 @@ def test_whatever_ends_a_run_its_workers_ray_and_its_helpers_are_ended(
     monkeypatch.setattr(module, "_connect", lambda *_: True)
     monkeypatch.setattr(module, "_crew", lambda *_: 1)
     monkeypatch.setattr(module, "_actor", lambda *_: SimpleNamespace(remote=lambda *_: worker))
-    monkeypatch.setattr(module, "_helpers", lambda: [SimpleNamespace(kill=lambda: gone.append("agent"))])
+    monkeypatch.setattr(module, "_helpers", lambda _before: [SimpleNamespace(kill=lambda: gone.append("agent"))])
     source = Plan({}, {"source": {"device": "cpu"}}, PLAN.corpus)
     with pytest.raises((SystemExit, KeyboardInterrupt, InputError)):
         list(module.fold_on_ray(SHARDS, source, address=None, workers=1, threads=1))
@@ -143,3 +145,21 @@ def test_sigterm_stays_ours_once_ray_is_up() -> None:
         assert signal.getsignal(signal.SIGTERM) is mine
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_children_that_are_not_rays_are_left_alone() -> None:
+    def child(name: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", name])
+
+    old = child("raylet of another")
+    before = module._children()
+    news = [child("raylet"), child("a browser")]
+    try:
+        found = {process.pid for process in module._helpers(before)}
+        assert news[0].pid in found
+        assert old.pid not in found
+        assert news[1].pid not in found or "ray" in sys.executable
+    finally:
+        for process in (old, *news):
+            process.kill()
+            process.wait()

@@ -42,8 +42,9 @@ def fold_on_ray(
     ray = _ray()
     if plan.model["source"] is None:
         raise InputError("On Ray every worker loads the model by name, but it was given as an object; pass its name.")
+    before = _children()
     started, pool = _connect(ray, address), []
-    helpers = _helpers() if started and address is None else []
+    helpers = _helpers(before) if started and address is None else []
     try:
         each = threads or 1
         count = _crew(ray, workers, each)
@@ -59,11 +60,23 @@ def fold_on_ray(
         _leave(ray, pool, started, helpers)
 
 
-def _helpers() -> list[Any]:
-    """The processes of a Ray that was started here: of one whose raylet dies some go on, and are nobody's children."""
+def _children() -> list[Any]:
     import psutil  # Ray brings it
 
     return psutil.Process().children(recursive=True)
+
+
+def _helpers(before: Sequence[Any]) -> list[Any]:
+    """The processes of a Ray that was started here: of one whose raylet dies some go on, and are nobody's children.
+
+    subtle: this process may have children of its own (a notebook's, a browser's), which are none of ours to end.
+    """
+    found = []
+    for child in _children():
+        with suppress(Exception):  # one that is gone has no command
+            if child not in before and "ray" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 def _leave(ray: Any, pool: Sequence[Any], started: bool, helpers: Sequence[Any] = ()) -> None:
