@@ -300,7 +300,7 @@ def _write(
     state = State(study.conclude(plus(total.states[study.name], of_model), model, report))
     setting = setting_of(facts)
     charts = study.figures(state, setting) if drawn else {}
-    # subtle: altair's validation takes longer than the drawing; tests/studies/test_figures.py does it for every figure
+    # subtle: altair's validation takes longer than the drawing; tests/studies/test_figures.py does it
     figures = {name: chart.to_dict(validate=False) for name, chart in charts.items()}
     manifest = {"study": study.name, "settings": json.loads(json.dumps(study.settings(), default=list)), **facts}
     without = tables_without(study, sums, of_model, setting)

@@ -130,10 +130,12 @@ class Reasons(Study):
         return {"texts": 6 if means.seconds is None else means.passes(PASSES + means.tokens)}
 
     def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa: ARG002 - n is the table's own
-        known = table.filter(pl.all_horizontal(pl.col("deletion", *BELIEFS).is_finite()))
-        tried = known.filter((pl.col("method") != CONTROL) & (pl.col("texts") > 0))
+        tried = table.filter((pl.col("method") != CONTROL) & (pl.col("texts") > 0))
         if tried.is_empty():
             yield Answer(RESTS, f"No text had {FEW} words or more to remove, so that no explanation could be tried.")
+            return
+        tried = tried.filter(pl.all_horizontal(pl.col("deletion", *BELIEFS).is_finite()))
+        if tried.is_empty():
             return
         row = tried.row(0, named=True)
         n = row["texts"]
