@@ -44,7 +44,7 @@ def ours(name: str, folder: Path) -> dict[str, list]:
     (twice,) = made.repeated(model, 1, seed=3)
     source = twice.source.clone()
     source[-1] = source[-2] + 1  # the peer also asks the last row, whose next token nobody knows
-    scores = made.scores(model, [made.Made(twice.text, source)], "raw")
+    scores = made.seen(model, [made.Made(twice.text, source)], "raw").scores
     share = int((source >= 0).sum()) / len(source)
     found["induction"] = [(scores["self", layer][0] * share).tolist() for layer in range(model.layers())]
     tokens = {"previous": list(ids), "duplicate": list(ids), "induction": list(twice.text.ids)}

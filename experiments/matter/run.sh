@@ -14,13 +14,14 @@ headwise run ablation --model demo-nmt --corpus "$out/tatoeba.pairs" --first 28 
   --set texts=28 --set ways=mean --set curve=12 --out "$out/demo-nmt/ablation"
 headwise run roles --model demo-nmt --corpus "$out/tatoeba.pairs" --first 16 --threads 1 --shard 4 --set texts=8 --out "$out/demo-nmt/roles"
 headwise run roles --model demo --corpus "$data/ud-ewt/en_ewt-ud-test.conllu" --first 60 --threads 1 --set texts=12 --out "$out/demo/roles-labelled"
+headwise run roles --model demo --corpus "$data/ontogum" --truncate --max-tokens 128 --first 40 --threads 1 --set texts=12 --out "$out/demo/roles-coref"
 # rwth.pairs: lines `de ||| en ||| links` of align-de-en with 6 to 16 words a side, links counted from 0
 headwise run roles --model demo-nmt --corpus "$out/rwth.pairs" --first 24 --threads 1 --set texts=12 --out "$out/demo-nmt/roles-labelled"
 headwise run edges --model demo-nmt --corpus "$out/tatoeba.pairs" --first 28 --threads 1 --shard 4 --set texts=28 --out "$out/demo-nmt/edges"
 headwise run ablation --model demo-llm --corpus "$wiki" --first 8 --max-tokens 32 --truncate --threads 1 --shard 1 \
   --set texts=8 --set ways=mean --set curve=1 --set draws=1 --out "$out/demo-llm/ablation"
 headwise run roles --model demo-llm --corpus "$wiki" --first 6 --max-tokens 32 --truncate --threads 1 --shard 2 \
-  --set texts=6 --set sequences=6 --out "$out/demo-llm/roles"
+  --set texts=6 --set sequences=12 --out "$out/demo-llm/roles"
 headwise run edges --model demo-llm --corpus "$wiki" --first 8 --max-tokens 32 --truncate --threads 1 --shard 1 \
   --set edges=4 --set texts=8 --out "$out/demo-llm/edges"
 if [ -n "$classifier" ]; then

@@ -108,7 +108,7 @@ def taken_away() -> str:
 
 def who_does_it() -> str:
     rows = []
-    for model, table, manifest in [*stored("roles"), *stored("roles-labelled")]:
+    for model, table, manifest in [*stored("roles"), *stored("roles-labelled"), *stored("roles-coref")]:
         corpus = Path(manifest["plan"]["corpus"]["name"]).name
         trials = table.filter((pl.col("part") == "trial") & pl.col("gain").is_not_null())
         for row in trials.sort("gain", descending=True).to_dicts():
@@ -123,7 +123,7 @@ def who_does_it() -> str:
 def by_labels() -> str:
     """Of every role that labels tell, the head that looks most like it."""
     rows = []
-    for model, table, manifest in stored("roles-labelled"):
+    for model, table, manifest in [*stored("roles-labelled"), *stored("roles-coref")]:
         corpus = Path(manifest["plan"]["corpus"]["name"]).name
         heads = table.filter((pl.col("part") == "head") & pl.col("role").is_in(LABELLED)).sort("value", descending=True)
         for row in heads.group_by("role", maintain_order=True).first().to_dicts():
@@ -138,9 +138,10 @@ def which_edges() -> str:
     rows = []
     for model, table, _ in stored("edges"):
         for row in table.filter(over="all").to_dicts():
+            of = f"of {row['part']}s" + ("" if row.get("stack", "self") == "self" else f", {row['stack']}")
             gain = "" if row["quantity"] == "raw" else interval(row, "gain", "gain_low", "gain_high")
             mark = "" if row["quantity"] == "raw" or gain == "–" else sign(row["gain_low"], row["gain_high"])
-            rows.append([model, f"of {row['part']}s", row["quantity"], interval(row), gain, mark, str(row["texts"]),
+            rows.append([model, of, row["quantity"], interval(row), gain, mark, str(row["texts"]),
                          str(row["edges"])])  # fmt: skip
     return lines("| model | edges | quantity | ρ with what moves | more than raw | better | texts | cut |", rows)
 

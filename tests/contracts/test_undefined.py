@@ -47,8 +47,9 @@ def ablation(lows: tuple[Any, Any] = (0.5, -0.5)) -> pl.DataFrame:
 
 def edges(gain: float = 0.1) -> pl.DataFrame:
     rows = [("raw", 0.5, 0.0), ("effective", 0.7, gain)]
-    return pl.DataFrame([{"part": "head", "quantity": name, "over": "all", "value": value, "gain_low": low, "texts": 9}
-                         for name, value, low in rows], schema=EDGES)  # fmt: skip
+    same = {"stack": "self", "part": "head", "over": "all", "texts": 9}
+    return pl.DataFrame([same | {"quantity": name, "value": value, "gain_low": low} for name, value, low in rows],
+                        schema=EDGES)  # fmt: skip
 
 
 def roles() -> pl.DataFrame:

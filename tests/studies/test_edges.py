@@ -43,10 +43,10 @@ def test_what_moves_is_what_plain_passes_move(load, tmp_path: Path) -> None:
     file.write_text(TEXT)
     study = EdgesStudy(edges=4, texts=1)
     question = ask(model, model.encode(TEXT))
-    maps, seen = maps_of(model, model.batch([model.encode(TEXT)]))
+    maps, seen = maps_of(model, model.batch([model.encode(TEXT)]), "self")
     assert question is not None
     assert set(maps) == set(OF_LAYERS)
-    rows = study._cut(model, question, "head", maps, seen, 0)
+    rows = study._cut(model, question, "head", maps, seen, 0, stack="self")
     edges = drawn_edges(maps["raw"], seen, 4, 0)
     with torch.no_grad():
         clean = question.read(model.hf(**question.inputs))
@@ -66,6 +66,37 @@ def test_a_run_has_every_quantity(load, tmp_path: Path) -> None:
     assert table["value"].is_not_nan().all()
     assert table["low"].is_not_null().all()
     assert set(result.figures) == {"edges"}
+
+
+def test_edges_of_every_stack_are_cut_and_what_moves_is_what_plain_passes_move(load, tmp_path: Path) -> None:
+    model, file = load("tiny:marian", "translation"), tmp_path / "x.pairs"
+    pairs = [(TEXT, "the old dog was so big"), (TEXT[:30], "it is in the sea"), (TEXT[20:], "and so they say")]
+    file.write_text("\n".join(f"{one} ||| {other}" for one, other in pairs))
+    settings = {"edges": {"edges": 4}}
+    result = hw.run("edges", model, corpus=file, out=tmp_path / "out", settings=settings)
+    table = result.table.filter(over="all")
+    assert list(dict.fromkeys(table["stack"])) == ["encoder", "decoder", "cross"]
+    assert set(result.figures) == {"edges", "edges-decoder", "edges-cross"}
+    assert table.filter(quantity="raw")["value"].is_not_nan().all()
+    passes = table.filter(quantity="value-zeroing")
+    assert passes.filter(pl.col("value").is_not_nan())["stack"].to_list() == ["encoder"], (
+        "passes are of the first stack"
+    )
+    source, target = model.encode(pairs[0][0]), model.encode_target(pairs[0][1])
+    question, batch = ask(model, source, target), model.batch([source], [target])
+    assert question is not None
+    for stack, keys in (("decoder", target), ("cross", source)):
+        maps, seen = maps_of(model, batch, stack)
+        assert seen.shape[1:] == (len(target), len(keys))
+        rows = EdgesStudy(edges=4)._cut(model, question, "head", maps, seen, 0, stack=stack)
+        edges = drawn_edges(maps["raw"], seen, 4, 0)
+        with torch.no_grad():
+            clean = question.read(model.hf(**question.inputs))
+            for row, (layer, head, query, key) in zip(rows, edges.tolist(), strict=True):
+                with model.changed(cut((query, key), heads=f"L{layer}.H{head}", stack=stack)):
+                    moved = question.moved(clean, question.read(model.hf(**question.inputs)))[0, 0]
+                assert_close(row[1], moved, 1e-6)
+        assert float(rows[:, 1].max()) > 1e-4, "cuts of this stack move something"
 
 
 def test_few_edges_are_not_ranked_within_layers_and_have_no_panel_for_it(load, tmp_path: Path) -> None:
@@ -88,7 +119,7 @@ def test_parallel_blocks_have_no_globenc(load, tmp_path: Path) -> None:
 def test_ranks_by_hand() -> None:
     """Two texts of two layers: raw is right within layers and wrong between them."""
     text = np.array([[layer, 10 * layer + at, at - 10 * layer, at, -at] for layer in (0, 1) for at in range(6)], float)
-    state = State({"head": Pieces.of({0: torch.tensor(text), 1: torch.tensor(text)})})
+    state = State({"head@self": Pieces.of({0: torch.tensor(text), 1: torch.tensor(text)})})
     table = EdgesStudy().table(state, SETTING)
     value = {(row["quantity"], row["over"]): row["value"] for row in table.to_dicts()}
     assert value["raw", "layers"] == pytest.approx(1)
@@ -98,9 +129,9 @@ def test_ranks_by_hand() -> None:
     assert gain == pytest.approx(value["effective", "all"] - value["raw", "all"])
 
 
-def rows(**quantities: tuple[float, float]) -> pl.DataFrame:
+def rows(stack: str = "self", **quantities: tuple[float, float]) -> pl.DataFrame:
     return pl.DataFrame(
-        [{"part": "head", "quantity": name, "over": "all", "value": value, "gain_low": low, "texts": 9}
+        [{"stack": stack, "part": "head", "quantity": name, "over": "all", "value": value, "gain_low": low, "texts": 9}
          for name, (value, low) in quantities.items()], schema=SCHEMA,
     )  # fmt: skip
 
@@ -111,6 +142,9 @@ def test_the_words() -> None:
     assert one.says == (
         "Which edges of a head matter, raw weights tell with ρ = 0.50; better for sure: effective 0.70 (9 texts)."
     )
+    setting = Setting("m", {"encoder": (1, 2, 3), "decoder": (1, 2, 3), "cross": (1, 2, 3)}, True, {"documents": 4})
+    (one,) = study.answers(rows("cross", raw=(0.5, 0.0), effective=(0.7, 0.1)), setting)
+    assert one.says.startswith("Which edges of a head of the cross-attention matter, raw weights tell with ρ = 0.50;")
     (one,) = study.answers(rows(raw=(0.5, 0.0), effective=(0.7, 0.0)), SETTING)
     assert one.says == (
         "Which edges of a head matter, raw weights tell with ρ = 0.50; no quantity tells it better for sure (9 texts)."

@@ -20,10 +20,15 @@ import pytest
 import headwise as hw
 from headwise.results import Result
 from headwise.studies import STUDIES
+from references import induction
 from references.specs import signature, title, views
 from references.words import COREF_CONLLU, conll
 
 FIGURES = {
+    ("ablation", "estimate"): "circle(x=estimate y=value)",
+    ("ablation", "heads"): "2×rect(x=head y=layer color=value)",
+    ("ablation", "removal"): "line(x=removed y=value color=name)",
+    ("ablation", "statistics"): "rule(x=value) rule(x=low x2=high y=name) circle(x=value y=name)",
     ("adversary", "divergence"): "2×rule(x=low x2=high y=name) 2×circle(x=value y=name)",
     ("adversary", "importance"): "rule(x=value) rule(x=low x2=high y=name) circle(x=value y=name)",
     ("alignment", "fig13-17"): "6×rect(x=to y=from color=value) 6×circle(x=to y=from) 6×rect(x=to y=from)",
@@ -35,6 +40,7 @@ FIGURES = {
         "table2",
     ): "rule(x=low x2=high y=place color=quantity) circle(x=accuracy y=place color=quantity) text(x=high y=place text=name)",
     ("distances", "fig6"): "circle(x=x y=y color=layer) circle(x=x y=y color=behaviour) circle(x=x y=y color=cluster)",
+    ("edges", "edges"): "4×rule(x=value) 4×rule(x=low x2=high y=name) 4×circle(x=value y=name)",
     ("faithfulness", "aopc"): "3×rule(x=value) 3×rule(x=low x2=high y=name) 3×circle(x=value y=name)",
     ("faithfulness", "curves"): "2×line(x=percent y=value color=name)",
     (
@@ -47,6 +53,7 @@ FIGURES = {
     ("identity", "matrix-linear-cosine"): "rect(x=tested y=layer color=value) text(x=tested y=layer text=value)",
     ("identity", "matrix-linear-l2"): "rect(x=tested y=layer color=value) text(x=tested y=layer text=value)",
     ("importance", "fig3"): "circle(x=layer y=value color=what) line(x=layer y=value color=what)",
+    ("lamps", "lamps"): "3×rect(x=head y=layer color=value)",
     ("mixing", "fig18"): "2×line(x=place y=value color=kind) 2×rule(x=place) 2×text(x=place text=name)",
     ("mixing", "fig19"): "rect(x=token y=layer color=value) rect(x=token y=layer)",
     ("mixing", "fig26-37"): "3×rule(x=group y=q05 y2=q95) 3×bar(x=group y=q25 y2=q75) 3×tick(x=group y=median)",
@@ -84,6 +91,8 @@ FIGURES = {
     ("profile", "profile"): "4×rect(x=head y=layer color=value)",
     ("reasons", "beliefs"): "3×rule(x=value) 3×rule(x=low x2=high y=name) 3×circle(x=value y=name)",
     ("reasons", "trials"): "3×rule(x=value) 3×rule(x=low x2=high y=name) 3×circle(x=value y=name)",
+    ("roles", "atlas"): "rect(x=head y=layer color=role) circle(x=head y=layer)",
+    ("roles", "trials"): "rule(x=value) rule(x=low x2=high y=name) circle(x=value y=name)",
     ("surface", "fig2"): "3×circle(x=layer y=value color=what) 3×line(x=layer y=value color=what)",
     ("surface", "fig2-bottom"): "3×circle(x=layer y=value color=what) 3×line(x=layer y=value color=what)",
     ("surface", "fig4"): "circle(x=layer y=value color=what) line(x=layer y=value color=what) rule(y=y)",
@@ -128,6 +137,8 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "probe": {"vectors": "model", "seeds": 1, "epochs": 1, "structural_epochs": 1, "structural_rank": 2},
     "faithfulness": {"methods": ("random", "raw-attention", "leave-one-out")}, "adversary": {"steps": 2},
     "reasons": {"methods": ("leave-one-out", "raw-attention", "random"), "texts": 3},
+    "ablation": {"texts": 7, "ways": ("mean",), "curve": 2, "draws": 1}, "edges": {"edges": 24, "texts": 3},
+    "roles": {"sequences": 2, "texts": 2, "draws": 2},
     "coref": {"resamples": 10, "choose_first": 1}, "alignment": {"resamples": 10, "choose_first": 2},
 }  # fmt: skip
 
@@ -173,12 +184,16 @@ def results(load: Callable[..., hw.Model], tmp_path_factory: pytest.TempPathFact
         (("faithfulness", "adversary", "reasons"), ("bert", "classification"), "labelled.tsv", {"label": "label"}),
         (("alignment",), ("marian", "translation"), "some.pairs", {}),
         (("coref",), ("bert", None), "tales/conll", {"truncate": True}),
+        (("ablation", "edges", "lamps"), ("llama", "causal-lm"), "parsed.conllu", {}),
     )
     found: dict[str, Result] = {}
     for studies, (family, task), corpus, options in runs:
         made = hw.run(studies, load(f"tiny:{family}", task), corpus=folder / corpus, out=folder / studies[0], progress=False,
                       settings={name: SETTINGS.get(name, {}) for name in studies}, **options)  # fmt: skip
         found |= {studies[0]: made} if isinstance(made, Result) else made
+    (folder / "numbers.txt").write_text("w3 w4 w5 w6 w7 w8 w9\nw4 w5 w9 w12 w2 w3 w8", "utf-8")
+    found["roles"] = hw.run("roles", induction.loaded(), corpus=folder / "numbers.txt", out=folder / "roles",
+                            progress=False, settings={"roles": SETTINGS["roles"]})  # fmt: skip
     return found
 
 

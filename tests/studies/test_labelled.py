@@ -16,7 +16,7 @@ from headwise.measures import ATTENTION
 from headwise.stats import Sums
 from headwise.studies.roles import Roles
 from headwise.studies.roles.agreement import VERBS, agreeing
-from headwise.studies.roles.made import ids_of, scores
+from headwise.studies.roles.made import ids_of, seen
 from headwise.studies.study import State, plus
 from headwise.studies.syntax.pairs import pairs
 from headwise.text.alignments import parse_pair
@@ -172,7 +172,7 @@ def test_the_loss_is_that_of_two_verbs_and_the_score_that_of_the_map(load) -> No
     layers: list[Layer] = []
     with torch.no_grad():
         model.run(model.batch([text.text]), layers.append, rows=0)
-    found = scores(model, [text], "raw")["self", 1][0]
+    found = seen(model, [text], "raw").scores["self", 1][0]
     assert found.tolist() == pytest.approx(layers[1].alpha[0, :, -1, int(text.source[-1])].tolist())
 
 

@@ -12,12 +12,16 @@ import torch
 import headwise as hw
 from headwise.changes import zero
 from headwise.errors import InputError
+from headwise.interventions.outcomes import Question
+from headwise.models.editing import head_outputs
 from headwise.studies.answers import DOING
 from headwise.studies.roles import Roles, made, scores_of
+from headwise.studies.roles.agreement import agreeing
 from headwise.studies.roles.atlas import SCHEMA, answers, judged, most_like
 from headwise.studies.roles.scores import ROLES
-from headwise.studies.roles.trials import drawn, looking, task_of, threshold
+from headwise.studies.roles.trials import Trial, drawn, looking, task_of, threshold, tried
 from headwise.studies.study import Setting, State
+from references.compare import assert_close
 from references.induction import VOCABULARY, loaded
 
 LINES = [
@@ -68,6 +72,63 @@ def test_sources_are_where_the_next_token_stands(load) -> None:
             assert int(one.source[place]) <= place
         question = one.question(model)
         assert (question.labels >= 0).sum() == len(asked)
+
+
+@pytest.mark.parametrize("name", ["tiny:llama", "tiny:gpt2"])
+def test_trials_are_those_of_whole_texts_run_one_by_one(load, name: str) -> None:
+    """Means and scores come from one pass a text, and texts end where the last is asked: it tells the same."""
+    model = load(name, "causal-lm")
+    for texts in (list(made.repeated(model, 2, 0)), list(made.needles(model, 2, 1))):
+        seen = made.seen(model, texts, "raw")
+        outputs = [head_outputs(model, model.batch([one.text])) for one in texts]
+        for place, means in seen.means.items():
+            assert_close(means, torch.cat([each[place][0] for each in outputs]).double().mean(0), 1e-6)
+        maps = [torch.stack(list(model.trace(ids=one.text.ids).attention())) for one in texts]
+        rows = [(one.source >= 0).nonzero()[:, 0] for one in texts]
+        share = [each[:, :, row, one.source[row]].mean(-1) for each, row, one in zip(maps, rows, texts, strict=True)]
+        for layer, expected in enumerate(torch.stack(share).mean(0)):
+            assert_close(seen.scores["self", layer][0], expected.double(), 1e-5)
+        trial = Trial("induction", "repeat", (("self", 0, 1), ("self", 2, 3)), ((("self", 0, 2), ("self", 2, 0)),))
+        asked = {number: one.question(model).until_asked() for number, one in enumerate(texts)}
+        assert all(asked[at].length == len(one.text) - 1 for at, one in enumerate(texts)), "the last token is not read"
+        found = tried(model, asked, [trial], seen.means)["induction"]
+        alone = tried(model, {at: one.question(model) for at, one in enumerate(texts)}, [trial])["induction"]
+        for at, one in enumerate(texts):
+            plain = [
+                one_by_one(model, one.question(model), heads, seen.means) for heads in (trial.heads, *trial.controls)
+            ]
+            assert_close(found[at][0], torch.tensor(plain, dtype=torch.float64), 1e-5)
+            assert_close(found[at], alone[at], 1e-5)
+        assert float(torch.cat(list(found.values())).abs().max()) > 1e-4
+
+
+def one_by_one(model: hw.Model, question: Question, heads: tuple, means: dict) -> float:
+    """The loss with heads at their means less that of the model as it is, by a plain hook a layer."""
+
+    def put(layer: int, head: int, size: int):
+        def hook(_module, args):
+            x = args[0].clone()
+            x[..., head * size : (head + 1) * size] = means["self", layer][head].to(x)
+            return (x,)
+
+        return hook
+
+    with torch.no_grad():
+        own = question.read(model.hf(**question.inputs)).double().mean()
+        sites = [(model.sites()[layer], layer, head) for _, layer, head in heads]
+        hooks = [s.projection.register_forward_pre_hook(put(at, head, s.circuit.w_o.shape[1])) for s, at, head in sites]
+        try:
+            return float(question.read(model.hf(**question.inputs)).double().mean() - own)
+        finally:
+            for one in hooks:
+                one.remove()
+
+
+def test_sentences_that_agree_are_all_different_up_to_64(load) -> None:
+    """A text that comes twice would count twice in an interval."""
+    texts = [one.text.ids for one in agreeing(load("tiny:gpt2", "causal-lm"), 64, 0)]
+    assert len(texts) in (0, 64)
+    assert len(set(texts)) == len(texts)
 
 
 def test_scores_over_texts_are_those_of_the_maps(load, tmp_path: Path) -> None:

@@ -76,7 +76,8 @@ def effects(
     shares(model)
     feed_forwards(model)
     with torch.no_grad():
-        clean = clean_pass(model, question.inputs)
+        with asked_only(model, question):
+            clean = clean_pass(model, question.inputs)
         own = question.read(clean.output)
         found = torch.zeros(len(variants), compare(own, own).shape[1], dtype=torch.float64)
         for first, some in _passes(clean, variants, max(1, tokens // question.length)):

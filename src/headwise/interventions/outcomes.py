@@ -86,6 +86,11 @@ class Question:
         """What `effects` tells of this question."""
         return ("loss", "probability", "accuracy") if self.kind == "label" else ("effect",)
 
+    def until_asked(self) -> Question:
+        """Without the tokens after the last place that is asked: in a causal model nothing that is asked reads them."""
+        end = int((self.labels >= 0).nonzero()[-1]) + 1
+        return replace(self, inputs={name: t[:, :end] for name, t in self.inputs.items()}, labels=self.labels[:end])
+
     def read(self, output: Any) -> Float[Tensor, "copy place ..."]:
         """The loss of every place that is asked, the three numbers of a label, or vectors of length 1."""
         if self.kind in DISTANCES:

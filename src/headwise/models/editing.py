@@ -215,10 +215,17 @@ def _layer(model: Model, layer: int, stack: str | None) -> Place:
 
 def head_outputs(model: Model, batch: Batch) -> dict[Place, Float[Tensor, "batch token head d_head"]]:
     """What W_O reads in every layer; rows of padding mean nothing."""
-    found: dict[Place, Tensor] = {}
-    with torch.no_grad(), reading(model, {place: _kept(found, place) for place in _places(model)}):
+    with torch.no_grad(), keeping(model) as found:
         model.hf(**batch.inputs)
     return found
+
+
+@contextmanager
+def keeping(model: Model) -> Iterator[dict[Place, Float[Tensor, "batch token head d_head"]]]:
+    """What W_O reads in every layer of a pass that is made within it."""
+    found: dict[Place, Tensor] = {}
+    with reading(model, {place: _kept(found, place) for place in _places(model)}):
+        yield found
 
 
 def _kept(found: dict[Place, Tensor], place: Place) -> Edited:
@@ -285,4 +292,15 @@ def _read(model: Model, text: str, pair: str | None, *, truncate: bool = False) 
     return model.batch([model.encode(text, truncate=truncate)], [model.encode_target(pair, truncate=truncate)])
 
 
-__all__ = ["Place", "Site", "attending", "changed", "chosen", "giving", "head_means", "head_outputs", "reading"]
+__all__ = [
+    "Place",
+    "Site",
+    "attending",
+    "changed",
+    "chosen",
+    "giving",
+    "head_means",
+    "head_outputs",
+    "keeping",
+    "reading",
+]

@@ -9,6 +9,7 @@ there are any), since most weights are tiny and a uniform draw would ask about n
 
 overall and within layers (mean of the layers' ρ), with a 95 % bootstrap interval over texts, and the same of the
 difference to raw weights in the same texts. Of `layer` edges, quantities of heads are averaged over the heads.
+Each stack of an encoder–decoder is asked on its own: its encoder, its decoder, and its cross-attention.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from headwise.studies.ablation.answers import MATTER
 from headwise.studies.ablation.facts import Array, ends, resampled
 from headwise.studies.answers import Answer
 from headwise.studies.needs import Cost
-from headwise.studies.study import Reading, Setting, State, Stats, Study
+from headwise.studies.study import Reading, Setting, State, Stats, Study, each_stack
 from headwise.studies.tables import counted
 from headwise.types import Batch, Layer
 
@@ -51,17 +52,19 @@ OF_HEADS = ("raw", "effective", "norm")
 OF_LAYERS = (*OF_HEADS, "globenc", "alti", "value-zeroing")
 PARTS = {"head": OF_HEADS, "layer": OF_LAYERS}
 FEWEST = 6  # edges that a rank correlation takes
-SCHEMA = {"part": pl.String, "quantity": pl.String, "over": pl.String, "value": pl.Float64, "low": pl.Float64,
-          "high": pl.Float64, "gain": pl.Float64, "gain_low": pl.Float64, "gain_high": pl.Float64, "texts": pl.Int64,
-          "edges": pl.Int64}  # fmt: skip
+OF_STACK = {"self": "", "encoder": " of the encoder", "decoder": " of the decoder", "cross": " of the cross-attention"}
+SCHEMA = {"stack": pl.String, "part": pl.String, "quantity": pl.String, "over": pl.String,
+          "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "gain": pl.Float64, "gain_low": pl.Float64,
+          "gain_high": pl.Float64, "texts": pl.Int64, "edges": pl.Int64}  # fmt: skip
 Maps = Mapping[str, Float[Tensor, "layer head query key"]]
 
 
 @STUDIES.add("edges", "do effective attention and norms tell which edges matter better than raw weights?", order=57)
 @dataclass(frozen=True)
 class EdgesStudy(Study):
-    """`edges` a layer, of heads and of whole layers each. `texts`: how many, from the first on; 0 for all. `outcome`:
-    what the model does, by default what its head is for. `seed` of the draw, the masks and the bootstrap."""
+    """`edges` a layer of every stack, of heads and of whole layers each. `texts`: how many, from the first on; 0 for
+    all. `outcome`: what the model does, by default what its head is for. `seed` of the draw, the masks and the
+    bootstrap."""
 
     title: ClassVar[str] = "Which quantity tells which edges matter"
     cost: ClassVar[Cost] = "passes"
@@ -80,22 +83,24 @@ class EdgesStudy(Study):
 
     def ask(self, model: Model, reading: Reading) -> Stats:
         first = reading.first(self.texts, model)
-        found: dict[str, dict[int, Tensor]] = {part: {} for part in PARTS}
+        found: dict[str, dict[int, Tensor]] = {}
         for question, number, row in questions(self, model, first) if first is not None else ():
             assert first is not None
             targets = [first.batch.targets[row]] if first.batch.targets else []
-            maps, seen = maps_of(model, model.batch([first.batch.texts[row]], targets))
-            for part in PARTS:
-                found[part][number] = self._cut(model, question, part, maps, seen, number)
-        return {part: Pieces.of(rows) for part, rows in found.items() if rows}
+            batch = model.batch([first.batch.texts[row]], targets)
+            for stack in model.stacks:
+                maps, seen = maps_of(model, batch, stack)
+                for part in PARTS:
+                    cut = self._cut(model, question, part, maps, seen, number, stack=stack)
+                    found.setdefault(f"{part}@{stack}", {})[number] = cut
+        return {key: Pieces.of(rows) for key, rows in found.items()}
 
     def _cut(
-        self, model: Model, question: Question, part: str, maps: Maps, seen: Tensor, number: int
+        self, model: Model, question: Question, part: str, maps: Maps, seen: Tensor, number: int, *, stack: str
     ) -> Float[Tensor, "edge column"]:
         """Of every drawn edge: its layer, what moves, and the quantities."""
         weights = maps["raw"] if part == "head" else maps["raw"].mean(1, keepdim=True)
         drawn = drawn_edges(weights, seen, self.edges, self.seed * 1_000_003 + number)
-        stack = model.stacks[0]
         variants = [
             Variant(cuts=(Cut((stack, layer), query, key, head if part == "head" else None),))
             for layer, head, query, key in drawn.tolist()
@@ -104,53 +109,61 @@ class EdgesStudy(Study):
         columns = [drawn[:, 0].double(), moved, *(_at(maps[name], drawn, part) for name in PARTS[part])]
         return torch.stack(columns, dim=1)
 
-    def table(self, state: State, setting: Setting) -> pl.DataFrame:  # noqa: ARG002
-        """One row a part, quantity and way to rank."""
-        rows = [row for part in PARTS if part in state for row in _rows(state, part, self.seed)]
+    def table(self, state: State, setting: Setting) -> pl.DataFrame:
+        """One row a stack, part, quantity and way to rank."""
+        keys = [(stack, part) for stack in setting.stacks for part in PARTS if f"{part}@{stack}" in state]
+        rows = [{"stack": stack} | row for stack, part in keys for row in _rows(state, part, stack, self.seed)]
         return pl.DataFrame(rows, schema=SCHEMA)
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         table = self.table(state, setting).filter(pl.col("value").is_not_nan())
-        if table.is_empty():
-            return {}
-        rows = table.with_columns(what=pl.col("part") + "-" + pl.col("over"), name=pl.col("quantity"))
-        panels = {
-            "head-all": "edges of heads, all together", "head-layers": "… within layers",
-            "layer-all": "edges of layers, all together", "layer-layers": "… within layers",
-        }  # fmt: skip
-        panels = {what: said for what, said in panels.items() if what in set(rows["what"])}  # few edges: none by layer
-        texts, edges = int(table["texts"].max()), int(table["edges"].sum() or 0)  # type: ignore[arg-type]
-        chart = themed(
-            intervals.dots(rows, panels, order=list(OF_LAYERS), control="raw"),
-            f"{setting.model}: which quantity tells which edges matter",
-            "Rank correlation (Spearman's ρ) of a quantity with what moves when the edge is cut; mean over texts.",
-            f"Bars: 95 % bootstrap intervals over {counted(texts, 'text')}. Dashed: raw weights.",
-        )
-        return {"edges": chart} if edges else {}
+        return each_stack(setting, lambda stack, where: _drawn(table.filter(stack=stack), where))
 
-    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa: ARG002
-        """Whether some quantity beats raw weights for sure, of edges of heads and of layers."""
-        for part, name in (("head", "a head"), ("layer", "a whole layer")):
-            rows = table.filter((pl.col("part") == part) & (pl.col("over") == "all") & pl.col("value").is_finite())
-            if rows.filter(quantity="raw").is_empty():
-                continue
-            raw = rows.filter(quantity="raw")["value"][0]
-            better = finite(rows, "gain_low").filter(pl.col("gain_low") > 0).sort("value", descending=True)
-            texts = counted(int(rows["texts"][0]), "text")
-            if better.is_empty():
-                said = "no quantity tells it better for sure"
-            else:
-                said = "better for sure: " + ", ".join(f"{r['quantity']} {r['value']:.2f}" for r in better.to_dicts())
-            yield Answer(
-                MATTER, f"Which edges of {name} matter, raw weights tell with ρ = {raw:.2f}; {said} ({texts})."
-            )
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
+        """Whether some quantity beats raw weights for sure, of edges of heads and of layers, stack by stack."""
+        rows = table.filter((pl.col("over") == "all") & pl.col("value").is_finite())
+        for stack in setting.stacks:
+            for part, name in (("head", "a head"), ("layer", "a whole layer")):
+                some = rows.filter(stack=stack, part=part)
+                if not some.filter(quantity="raw").is_empty():
+                    yield Answer(MATTER, _said(some, f"{name}{OF_STACK[stack]}"))
 
 
-def maps_of(model: Model, batch: Batch) -> tuple[Maps, Tensor]:
-    """Every quantity of the first stack, and which pairs are seen in each layer; NaN where a model has none."""
+def _said(rows: pl.DataFrame, name: str) -> str:
+    raw = rows.filter(quantity="raw")["value"][0]
+    better = finite(rows, "gain_low").filter(pl.col("gain_low") > 0).sort("value", descending=True)
+    texts = counted(int(rows["texts"][0]), "text")
+    said = "no quantity tells it better for sure"
+    if not better.is_empty():
+        said = "better for sure: " + ", ".join(f"{r['quantity']} {r['value']:.2f}" for r in better.to_dicts())
+    return f"Which edges of {name} matter, raw weights tell with ρ = {raw:.2f}; {said} ({texts})."
+
+
+def _drawn(table: pl.DataFrame, where: str) -> dict[str, Any]:
+    """The figure of one stack; none where nothing was cut."""
+    if table.is_empty() or not int(table["edges"].sum() or 0):
+        return {}
+    rows = table.with_columns(what=pl.col("part") + "-" + pl.col("over"), name=pl.col("quantity"))
+    panels = {
+        "head-all": "edges of heads, all together", "head-layers": "… within layers",
+        "layer-all": "edges of layers, all together", "layer-layers": "… within layers",
+    }  # fmt: skip
+    panels = {what: said for what, said in panels.items() if what in set(rows["what"])}  # few edges: none by layer
+    texts = int(table["texts"].max())  # type: ignore[arg-type]
+    chart = themed(
+        intervals.dots(rows, panels, order=list(OF_LAYERS), control="raw"),
+        f"{where}: which quantity tells which edges matter",
+        "Rank correlation (Spearman's ρ) of a quantity with what moves when the edge is cut; mean over texts.",
+        f"Bars: 95 % bootstrap intervals over {counted(texts, 'text')}. Dashed: raw weights.",
+    )
+    return {"edges": chart}
+
+
+def maps_of(model: Model, batch: Batch, stack: str) -> tuple[Maps, Tensor]:
+    """Every quantity of a stack, and which pairs are seen in each layer; NaN where a model has none."""
     layers: list[Layer] = []
     with torch.no_grad():
-        model.run(batch, layers.append, rows=0, wanted=lambda site: site.stack == model.stacks[0])
+        model.run(batch, layers.append, rows=0, wanted=lambda site: site.stack == stack)
         maps = {name: torch.cat([ATTENTION[name](layer) for layer in layers]).abs() for name in OF_HEADS}
         for name in OF_LAYERS[len(OF_HEADS) :]:
             maps[name] = _mixing(model, batch, layers, name)
@@ -158,12 +171,14 @@ def maps_of(model: Model, batch: Batch) -> tuple[Maps, Tensor]:
 
 
 def _mixing(model: Model, batch: Batch, layers: Sequence[Layer], name: str) -> Float[Tensor, "layer one query key"]:
+    """NaN also of what passes of the model tell of another stack than the first."""
+    none = torch.full_like(layers[0].alpha[:, :1], torch.nan).repeat(len(layers), 1, 1, 1)
     try:
         if name in PASSES:
-            return PASSES[name](model, batch)[0][:, None]
+            return PASSES[name](model, batch)[0][:, None] if layers[0].stack == model.stacks[0] else none
         return torch.cat([MIXING[name](layer) for layer in layers])[:, None]
     except (InputError, ModelError):
-        return torch.full_like(layers[0].alpha[:, :1], torch.nan).repeat(len(layers), 1, 1, 1)
+        return none
 
 
 def drawn_edges(
@@ -192,8 +207,8 @@ def _at(maps: Float[Tensor, "layer head query key"], edges: Int[Tensor, "edge pl
     return maps[layer, head, query, key].double().cpu()
 
 
-def _rows(state: State, part: str, seed: int) -> Iterator[dict[str, Any]]:
-    texts = [tensor.numpy() for tensor in state.pieces(part).tensors]
+def _rows(state: State, part: str, stack: str, seed: int) -> Iterator[dict[str, Any]]:
+    texts = [tensor.numpy() for tensor in state.pieces(f"{part}@{stack}").tensors]
     weights = resampled(len(texts), seed)
     for over, rank in (("all", _overall), ("layers", _within)):
         rho = np.array([[rank(text, 2 + at) for text in texts] for at in range(len(PARTS[part]))])

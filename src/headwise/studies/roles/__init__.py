@@ -33,7 +33,8 @@ from headwise.studies.roles.agreement import agreeing
 from headwise.studies.roles.atlas import answers, drawn_atlas, table_of
 from headwise.studies.roles.labelled import labelled
 from headwise.studies.roles.scores import ROLES, observed
-from headwise.studies.roles.trials import Head, Trial, drawn, looking, task_of, tried
+from headwise.studies.roles.trials import TASKS, Head, Trial, drawn, looking, task_of, tried
+from headwise.studies.roles.trials import Means as HeadMeans
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at, only_quantity
 from headwise.types import Layer
 
@@ -86,27 +87,33 @@ class Roles(Study):
     def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> Stats:
         report("scoring heads on made texts")
         asked: dict[str, dict[int, Question]] = {"plain": curves.questions(state, model)}
+        means: dict[str, HeadMeans] = {}
         state = State(state)
         if model.causal and not model.is_encoder_decoder:
             texts = {"induction": list(made.repeated(model, self.sequences, self.seed)),
                      "retrieval": list(made.needles(model, self.sequences, self.seed)),
                      "subject": list(agreeing(model, self.sequences, self.seed))}  # fmt: skip
             for role, some in texts.items():
-                for place, (share, hits) in made.scores(model, some, self.quantity).items():
+                seen = made.seen(model, some, self.quantity)
+                for place, (share, hits) in seen.scores.items():
                     score = hits if role == "retrieval" else share
                     state[f"{role}@{place[0]}.{place[1]}"] = Sums(score, torch.ones_like(score))
-            if kind_of(model) == "next-token":
-                for role, task in (("induction", "repeat"), ("retrieval", "retrieve"), ("subject", "agree")):
-                    if not texts[role]:
-                        continue
-                    asked[task] = {number: one.question(model) for number, one in enumerate(texts[role])}
+                if some and kind_of(model) == "next-token":
+                    task = TASKS[role]
+                    means[task] = seen.means
+                    asked[task] = {number: one.question(model).until_asked() for number, one in enumerate(some)}
         for place, z in made.copying(model, self.seed).items():
             state[f"copying@{place[0]}.{place[1]}"] = Sums(z, torch.ones_like(z))
             state[f"suppression@{place[0]}.{place[1]}"] = Sums(-z, torch.ones_like(z))
-        return {**state, **self._tried(state, model, asked, report)}
+        return {**state, **self._tried(state, model, asked, means, report)}
 
     def _tried(
-        self, state: State, model: Model, asked: Mapping[str, Mapping[int, Question]], report: Callable[[str], None]
+        self,
+        state: State,
+        model: Model,
+        asked: Mapping[str, Mapping[int, Question]],
+        means: Mapping[str, HeadMeans],
+        report: Callable[[str], None],
     ) -> Stats:
         """`trial@ROLE@TASK` [1 set] by question, `named@ROLE` [head 3]: stack, layer, head."""
         sizes = {(site.stack, site.index): site.circuit.w_o.shape[0] for site in model.proof.sites}
@@ -119,7 +126,7 @@ class Roles(Study):
         for task, texts in asked.items():
             some = [trial for trial in trials if trial.task == task]
             report(f"taking heads away: {task}, {len(some)} roles")
-            for role, rows in tried(model, texts, some).items():
+            for role, rows in tried(model, texts, some, means.get(task)).items():
                 found[f"trial@{role}@{task}"] = Pieces.of(rows)
         stacks = list(model.stacks)
         for trial in trials:

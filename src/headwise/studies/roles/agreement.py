@@ -21,6 +21,7 @@ NOUNS = (("key", "keys"), ("dog", "dogs"), ("book", "books"), ("car", "cars"), (
          ("door", "doors"), ("picture", "pictures"), ("friend", "friends"))  # fmt: skip
 BETWEEN = (" near the", " behind the", " beside the", " from the")
 VERBS = (" is", " are")
+DISTINCT = len(NOUNS) * len(BETWEEN)  # texts until nouns and words between come again
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def agreeing(model: Model, count: int, seed: int) -> Iterator[Agreeing]:
     if not all(verbs) or verbs[0] == verbs[1]:
         return
     for number in range(count):
-        at, many = number + seed, number % 2
+        at, many = number + seed, (number + number // DISTINCT) % 2  # subtle: each noun comes in both numbers
         subject, other = NOUNS[at % len(NOUNS)], NOUNS[(at * 3 + 1) % len(NOUNS)]
         start = [*opening(model), *ids_of(model, "The"), *ids_of(model, f" {subject[many]}")]
         between = ids_of(model, BETWEEN[at // len(NOUNS) % len(BETWEEN)])

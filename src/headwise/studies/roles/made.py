@@ -7,16 +7,16 @@ and its beginning again at the end (Wu et al. 2024); the fact's tokens are asked
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from headwise.interventions.outcomes import Question
-from headwise.models.editing import Place
+from headwise.interventions.outcomes import Question, asked_only
+from headwise.models.editing import Place, keeping
 from headwise.models.model import Model
 from headwise.models.values import value_maps
 from headwise.studies.roles.scores import shares
@@ -76,9 +76,19 @@ def needles(model: Model, count: int, seed: int) -> Iterator[Made]:
         yield Made(encoded(model, ids), source)
 
 
-def scores(model: Model, texts: list[Made], quantity: str) -> dict[Place, Float[Tensor, "kind head"]]:
-    """Mean share of attention on the source, and how often the source is the most attended key (hits)."""
+@dataclass(frozen=True)
+class Seen:
+    """What one pass a text tells. `scores`: mean share of attention on the source, and how often the source is the most
+    attended key (hits). `means` of what W_O reads of each head, over all tokens."""
+
+    scores: dict[Place, Float[Tensor, "kind head"]]
+    means: dict[Place, Float64[Tensor, "head d_head"]]
+
+
+def seen(model: Model, texts: Sequence[Made], quantity: str) -> Seen:
+    """Look at every text once; the output layer reads only what is asked."""
     found: dict[Place, list[Tensor]] = {}
+    total: dict[Place, Tensor] = {}
     for made in texts:
 
         def see(layer: Layer, made: Made = made) -> None:
@@ -89,9 +99,13 @@ def scores(model: Model, texts: list[Made], quantity: str) -> dict[Place, Float[
             both = torch.stack([on.mean(-1), (maps.argmax(-1) == keys).float().mean(-1)])
             found.setdefault((layer.stack, layer.index), []).append(both.double().cpu())
 
-        with torch.no_grad():
+        with torch.no_grad(), keeping(model) as read, asked_only(model, made.question(model)):
             model.run(model.batch([made.text]), see, rows=0)
-    return {place: torch.stack(each).mean(0) for place, each in found.items()}
+        for place, x in read.items():
+            total[place] = total.get(place, 0) + x.flatten(0, -3).double().sum(0)
+    tokens = sum(len(made.text) for made in texts)
+    scores = {place: torch.stack(each).mean(0) for place, each in found.items()}
+    return Seen(scores, {place: each / tokens for place, each in total.items()})
 
 
 def copying(model: Model, seed: int) -> dict[Place, Float[Tensor, " head"]]:

@@ -18,16 +18,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from torch import Tensor
 
 from headwise.interventions.effects import Variant, effects, replaced
-from headwise.interventions.outcomes import Question
-from headwise.models.editing import Place, head_outputs
+from headwise.interventions.outcomes import Question, asked_only
+from headwise.models.editing import Place, keeping
 from headwise.models.model import Model
-from headwise.types import Batch
 
 Head = tuple[str, int, int]  # stack, layer, head
+Means = Mapping[Place, Float64[Tensor, "head d_head"]]
 TASKS = {"previous": "repeat", "duplicate": "repeat", "induction": "repeat", "copying": "repeat",
          "retrieval": "retrieve", "subject": "agree", "governor": "agree", "dependent": "agree"}  # fmt: skip
 IDLE = ("first", "separator", "null")
@@ -78,12 +78,15 @@ def drawn(heads: Sequence[Head], sizes: Mapping[Place, int], draws: int, seed: i
 
 
 def tried(
-    model: Model, questions: Mapping[int, Question], trials: Sequence[Trial]
+    model: Model, questions: Mapping[int, Question], trials: Sequence[Trial], means: Means | None = None
 ) -> dict[str, dict[int, Float64[Tensor, "one set"]]]:
-    """By role and question: the effect without the role's heads, then without each control."""
+    """By role and question: the effect without the role's heads, then without each control.
+
+    `means` of what W_O reads, where passes over these texts have told them already.
+    """
     if not (trials and questions):
         return {trial.role: {} for trial in trials}
-    means = _means(model, list(questions.values()))
+    means = means or _means(model, list(questions.values()))
     variants = [_without(heads, means) for trial in trials for heads in (trial.heads, *trial.controls)]
     found: dict[str, dict[int, Tensor]] = {trial.role: {} for trial in trials}
     for number, question in questions.items():
@@ -93,17 +96,19 @@ def tried(
     return found
 
 
-def _means(model: Model, questions: Sequence[Question]) -> dict[Place, Float[Tensor, "head d_head"]]:
+def _means(model: Model, questions: Sequence[Question]) -> Means:
     total: dict[Place, Tensor] = {}
     count: dict[Place, int] = {}
     for question in questions:
-        for place, x in head_outputs(model, Batch((), (), question.inputs)).items():
+        with torch.no_grad(), keeping(model) as read, asked_only(model, question):
+            model.hf(**question.inputs)
+        for place, x in read.items():
             total[place] = total.get(place, 0) + x[0].double().sum(0)
             count[place] = count.get(place, 0) + x.shape[1]
     return {place: total[place] / count[place] for place in total}
 
 
-def _without(heads: Sequence[Head], means: Mapping[Place, Float[Tensor, "head d_head"]]) -> Variant:
+def _without(heads: Sequence[Head], means: Means) -> Variant:
     by_place: dict[Place, list[int]] = {}
     for stack, layer, head in heads:
         by_place.setdefault((stack, layer), []).append(head)
