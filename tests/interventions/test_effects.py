@@ -79,7 +79,7 @@ def test_all_changes_in_shared_passes_equal_one_after_another(load, name: str, t
     assert (found[:, 0].abs() > 1e-9).double().mean() > 0.8, "nearly every change changes something"
     unsigned = effects(model, question, variants, signed=False)
     assert_close(unsigned, torch.cat([question.moved(clean, answer(model, question, *some)) for some in changes]), 1e-5)
-    assert (unsigned[:, 0] >= found[:, 0].abs() - 1e-6).all()
+    assert (unsigned[:, 0] >= found[:, 0].abs() - 1e-5).all()
 
 
 def test_blocks_below_a_change_are_not_computed(load) -> None:
@@ -111,7 +111,7 @@ def test_the_output_layer_reads_only_what_is_asked(load) -> None:
     with torch.no_grad():
         own = question.read(model.hf(**question.inputs)).mean()
         with model.changed(zero("L1.H2")):
-            assert_close(found[0, 0], question.read(model.hf(**question.inputs)).mean() - own, 1e-6)
+            assert_close(found[0, 0], question.read(model.hf(**question.inputs)).mean() - own)
 
 
 def test_the_same_values_in_place_change_nothing(load) -> None:
@@ -119,7 +119,7 @@ def test_the_same_values_in_place_change_nothing(load) -> None:
     question = question_of(model)
     own = head_outputs(model, model.batch([model.encode(TEXTS[0])]))
     variants = [Variant(reads={place: replaced(range(4), x[0])}) for place, x in own.items()]
-    assert effects(model, question, variants).abs().max() < 1e-6
+    assert effects(model, question, variants).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize(("name", "task"), [case[:2] for case in CASES if case[2] not in ("sentence", "tokens")])
