@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from headwise.results import Result as Result
     from headwise.results import Results as Results
     from headwise.studies import STUDIES as STUDIES
+    from headwise.traces import LongTrace as LongTrace
+    from headwise.traces import Top as Top
     from headwise.traces import Trace as Trace
     from headwise.viewer import view as view
 
@@ -59,6 +61,8 @@ _HOME = {
     "Model": ("headwise.models.model", "Model"),
     "Result": ("headwise.results", "Result"),
     "Results": ("headwise.results", "Results"),
+    "LongTrace": ("headwise.traces", "LongTrace"),
+    "Top": ("headwise.traces", "Top"),
     "Trace": ("headwise.traces", "Trace"),
     "Quantity": ("headwise.quantities", "Quantity"),
     "ATTENTION": ("headwise.quantities", "ATTENTION"),
@@ -84,6 +88,7 @@ __all__ = [
     "STUDIES",
     "HeadwiseError",
     "InputError",
+    "LongTrace",
     "Model",
     "ModelError",
     "PluginError",
@@ -92,6 +97,7 @@ __all__ = [
     "Result",
     "Results",
     "TooLongError",
+    "Top",
     "Trace",
     "UnknownNameError",
     "align",

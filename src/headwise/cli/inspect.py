@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from headwise.interventions.answered import Answered
-    from headwise.traces import Trace
+    from headwise.traces import LongTrace, Trace
 
 HELP = """One text, or a pair, through a model: a table of its heads, and whether their weights can be believed.
 
@@ -30,6 +30,7 @@ weights; the share of the weight that is parked on no word, and where, if that i
   headwise inspect "Once upon a time" --model demo-llm --matters
   headwise inspect "Once upon a time" --model demo-llm --exact --layer 3
   headwise inspect "Once upon a time" --model demo-llm --json -
+  headwise inspect - --model demo-llm --keep top < chapter.txt
   headwise inspect --image cat.png --model google/vit-base-patch16-224
 """
 
@@ -67,6 +68,7 @@ def inspect(
     matters: Matters = False,
     exact: Exact = False,
     truncate: options.Truncate = False,
+    keep: options.Keep = "all",
     device: options.Device = "cpu",
     figure: Figure = None,
     json_: Json = None,
@@ -80,7 +82,12 @@ def inspect(
     from headwise.models.load import load, own_task
 
     loaded = load(model, task=own_task(model) if task is None else task, device=device)
-    trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate)
+    trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate, keep=keep)
+    if keep != "all":
+        if figure is not None or matters or exact or json_ is not None:
+            raise InputError("Of a long text inspect has the table (--csv, --parquet, --save); leave out the rest.")
+        _inspect_long(trace, _chosen(trace.heads(stack=stack), layer, head), csv=csv, parquet=parquet, save=save)
+        return
     heads = trace.heads(quantity, stack=stack)
     table = _chosen(with_matters(heads, trace, stack, exact=exact) if matters or exact else heads, layer, head)
     answer = answered(trace.model, trace.text, trace.target)
@@ -91,6 +98,24 @@ def inspect(
         _print(trace, table, quantity, stack, answer)
         for path in written:
             print(f"wrote {path}", file=sys.stderr)
+
+
+def _inspect_long(
+    trace: LongTrace, table: pl.DataFrame, *, csv: Path | None, parquet: Path | None, save: Path | None
+) -> None:
+    """The table of a long text: no lamps, which need whole maps."""
+    from rich.console import Console
+    from rich.text import Text as RichText
+
+    from headwise.results.shown import number
+
+    written = _write_tables(trace, table, csv=csv, parquet=parquet, save=save)
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(_rich_table(table, f"{trace.model_name}: raw attention in {len(trace.text)} tokens, mean over rows"))
+    proof = f"Captured numbers reproduce the model to {number(trace.proof_error, '.0e')} (relative)."
+    console.print(RichText(f"kept: the share of a row that its strongest entries hold. {proof}", style="dim"))
+    for path in written:
+        print(f"wrote {path}", file=sys.stderr)
 
 
 def with_matters(heads: pl.DataFrame, trace: Trace, stack: str | None, *, exact: bool) -> pl.DataFrame:
@@ -133,8 +158,6 @@ def _write(
     parquet: Path | None,
     save: Path | None,
 ) -> list[Path]:
-    from headwise.results.shown import shown
-
     written: list[Path] = []
     if json_ is not None:
         facts = {"schema": "headwise-inspect-1", "model": trace.model_name, "proof_error": trace.proof_error,
@@ -143,6 +166,14 @@ def _write(
                  "tokens": trace.tokens, "heads": _plain(table)}  # fmt: skip
         options.write_json(json_, facts)
         written += [] if json_ == "-" else [Path(json_)]
+    return written + _write_tables(trace, table, csv=csv, parquet=parquet, save=save)
+
+
+def _write_tables(
+    trace: Trace | LongTrace, table: pl.DataFrame, *, csv: Path | None, parquet: Path | None, save: Path | None
+) -> list[Path]:
+    from headwise.results.shown import shown
+
     if csv is not None:
         _write_file(csv, shown(table).write_csv().encode())
     if parquet is not None:
@@ -150,7 +181,7 @@ def _write(
         _write_file(parquet, buffer.getvalue())
     if save is not None:
         trace.save(save)
-    return written + [path for path in (csv, parquet, save) if path is not None]
+    return [path for path in (csv, parquet, save) if path is not None]
 
 
 def _write_file(path: Path, content: bytes) -> None:

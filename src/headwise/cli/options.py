@@ -13,7 +13,6 @@ from headwise.errors import InputError
 
 if TYPE_CHECKING:
     from headwise.models.model import Model as Loaded
-    from headwise.traces.trace import Trace
 
 T = TypeVar("T")
 Pair = Annotated[str | None, typer.Argument(help="A second text; the target for translation models.")]
@@ -50,15 +49,24 @@ def read_text(text: str) -> str:
 
 
 def read_by(
-    model: Loaded, text: str | None, pair: str | None, image: Path | None, audio: Path | None, *, truncate: bool
-) -> Trace:
-    """The text, the picture or the sound, through the model."""
+    model: Loaded,
+    text: str | None,
+    pair: str | None,
+    image: Path | None,
+    audio: Path | None,
+    *,
+    truncate: bool,
+    keep: str = "all",
+) -> Any:
+    """The text, the picture or the sound, through the model: a Trace, or with keep="top" a LongTrace."""
     said = None if text is None else read_text(text)
     if (image is not None and said is not None) or (image is None and audio is None and said is None):
         raise InputError("A model reads one of TEXT, --image FILE and --audio FILE; pass one of them.")
     if image is not None:
-        return model.trace(image=image)
-    return model.trace(audio=audio, pair=said) if audio is not None else model.trace(said, pair, truncate=truncate)
+        return model.trace(image=image, keep=keep)
+    if audio is not None:
+        return model.trace(audio=audio, pair=said, keep=keep)
+    return model.trace(said, pair, truncate=truncate, keep=keep)
 
 
 def check_target(path: Path | None) -> None:
@@ -67,6 +75,10 @@ def check_target(path: Path | None) -> None:
         raise InputError(f"The folder of {path} must exist, but {path.parent} does not; make it first.")
 
 
+Keep = Annotated[
+    str,
+    typer.Option(help="top: of a long text the 16 strongest entries of every row, and sums over blocks of tokens."),
+]
 Json = Annotated[str | None, typer.Option("--json", help="Write the numbers as JSON; - for standard output.")]
 
 

@@ -22,6 +22,7 @@ It has what is quick to compute (weights, norms, rollout); --with names others b
   headwise view "Once upon a time" --model demo-llm --off L5.H3,L2.H1
   headwise view --image cat.png --model google/vit-base-patch16-224
   headwise view --audio said.wav --model demo-whisper --task transcription
+  headwise view - --model demo-llm --keep top < chapter.txt
   headwise view --from trace.safetensors --out out.html
 """
 
@@ -70,6 +71,7 @@ def view(
     model: options.Model = "demo",
     task: options.Task = None,
     truncate: options.Truncate = False,
+    keep: options.Keep = "all",
     device: options.Device = "cpu",
 ) -> None:
     out = options.renamed(out, output, was="--output", now="--out")
@@ -83,6 +85,8 @@ def view(
         raise InputError(
             "--quantities names all that the page has, so --with and --everything do not apply; leave one out."
         )
+    from headwise.traces import LongTrace
+
     if from_ is not None:
         from headwise.traces.saved import open_trace
 
@@ -92,9 +96,12 @@ def view(
 
         print(f"loading {model}, then tracing what it reads …", file=sys.stderr, flush=True)
         loaded = load(model, task=own_task(model) if task is None else task, device=device)
-        trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate)
-    chosen: dict[str, Any] = choices_of(quantities, with_, everything=everything or senses)
-    if not senses:
+        trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate, keep=keep)
+    long = isinstance(trace, LongTrace)
+    if long and (with_ is not None or everything or matters or exact or off is not None):
+        raise InputError("A page of a long text has what its trace keeps; pass --quantities, or none of the rest.")
+    chosen: dict[str, Any] = choices_of(quantities, with_, everything=everything or senses or long)
+    if not (senses or long):
         chosen |= {"matters": "exact" if exact else matters or everything, "off": named_heads(off)}
     path = trace.save_html(out, **chosen)
     print(written(path, path.stat().st_size))

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from jaxtyping import Float
@@ -22,11 +23,19 @@ from headwise.errors import InputError, ModelError, ProofError
 from headwise.models import editing
 from headwise.models.capture import ROWS, Recorder, Site, Visitor, evaluating, quiet, recording
 from headwise.models.inputs import Asked, Messages, read
-from headwise.models.probe import accepts, checking, first_output, position_limit, reads_source_twice, without_cache
+from headwise.models.probe import (
+    accepts,
+    checking,
+    first_output,
+    last_logits,
+    position_limit,
+    reads_source_twice,
+    without_cache,
+)  # fmt: skip
 from headwise.models.proof import OUTPUT_TOLERANCE, Proof, output_error
 from headwise.models.senses import batched, sense_of
 from headwise.text.tokens import encode
-from headwise.traces import WAYS, Trace
+from headwise.traces import WAYS, Keeper, LongTrace, Top, Trace, top_of
 from headwise.types import Batch, Encoding
 
 MAP_BYTES = 4 * 2**30  # the most that the stored maps of one trace may take
@@ -208,6 +217,12 @@ class Model:
         """An encoder–decoder as a classifier: its decoder reads the source again."""
         return reads_source_twice(self.hf)
 
+    @overload
+    def trace(
+        self, text: str | None = ..., pair: str | None = ..., *, keep: Literal["all"] = ..., **asked: Any
+    ) -> Trace: ...
+    @overload
+    def trace(self, text: str | None = ..., pair: str | None = ..., *, keep: str | Top, **asked: Any) -> LongTrace: ...
     def trace(
         self,
         text: str | None = None,
@@ -221,19 +236,23 @@ class Model:
         add_special_tokens: bool = True,
         truncate: bool = False,
         layers: Sequence[int] | None = None,
+        keep: str | Top = "all",
         change: Change | Sequence[Change] = (),
-    ) -> Trace:
-        """Everything about one text (or a pair of texts; for an encoder–decoder, source and target).
+    ) -> Any:
+        """Everything about one text (or a pair of texts; for an encoder–decoder, source and target): a `Trace`.
 
         In place of a text: `ids`, or a chat as `messages`, which its template writes; of a model of pictures `image`,
         of one of sound `audio` (models/pictures.py and sounds.py say what may be given). `generate` lets the model
         write that many tokens first; `trace.answer` is where its answer (or the assistant's last turn) begins.
-        `layers` keeps only those layers, for texts whose maps would not fit in memory otherwise. `change`: what is
-        changed in the model (headwise.changes); a head whose output is changed keeps its own map.
+        `layers` keeps only those layers. `keep="top"` is for texts whose maps would not fit in memory: a `LongTrace`
+        has the 16 strongest entries of every row and sums over blocks (`keep=hw.Top(k=…, quantities=…)`). `change`:
+        what is changed in the model (headwise.changes); a head whose output is changed keeps its own map.
         """
         changes = tuple(change) if isinstance(change, Sequence) else (change,)
         asked = Asked(text, pair, ids, messages, image, audio, add_special_tokens, generate, truncate)
         with self.changed(*changes):
+            if keep != "all":
+                return self._long_trace(asked, top_of(keep, layers, changes))
             return replace(self._trace(asked, layers), change=changes)
 
     def explain(self, text: str, pair: str | None = None, **options: Any) -> Any:
@@ -255,9 +274,27 @@ class Model:
         asked = [Asked(text, pair, truncate=truncate) for text, pair in zip(texts, pairs, strict=True)]
         return [self._trace(one, layers) for one in asked]
 
-    def _trace(self, asked: Asked, layers: Sequence[int] | None) -> Trace:
+    def _read(self, asked: Asked) -> tuple[Encoding, list[Encoding], int | None]:
         source, answer = read(self, asked)
         targets = [] if not self.is_encoder_decoder or self.reads_source_twice else [self._target(source, asked)]
+        return source, targets, answer
+
+    def _long_trace(self, asked: Asked, top: Top) -> LongTrace:
+        source, targets, answer = self._read(asked)
+        batch = self.batch([source], targets)
+        target = batch.targets[0] if batch.targets else None
+        lengths = {stack: side_lengths(stack, len(source), len(target or ())) for stack in self.stacks}
+        keeper = Keeper(top, {name: (self.layers(name), self.heads(name), *size) for name, size in lengths.items()})
+        few = last_logits(self.hf)  # those of all tokens would be larger than everything that is kept
+        with torch.no_grad(), quiet(), checking(self.hf, "reading this text"):
+            error = self.watched_error(batch, self.run(batch, keeper, rows=keeper.rows, **few), **few)
+        return LongTrace(
+            self.name, source, target, keeper.maps, keeper.facts(), revision=self.revision, answer=answer, model=self,
+            proof_error=self.proof.projection_error, output_error=error,
+        )  # fmt: skip
+
+    def _trace(self, asked: Asked, layers: Sequence[int] | None) -> Trace:
+        source, targets, answer = self._read(asked)
         self._check_layers(layers)
         self._check_memory(len(source), len(targets[0]) if targets else 0, layers)
         batch, found = self.batch([source], targets), []
@@ -289,10 +326,10 @@ class Model:
                 states[stack] = states[stack][[*blocks, len(states[stack]) - 1]]
         return states
 
-    def watched_error(self, batch: Batch, watched: Any) -> float:
+    def watched_error(self, batch: Batch, watched: Any, **options: Any) -> float:
         """How far the pass that was watched is from one that was not, relative to the largest number of the output."""
         got = first_output(watched)
-        error = output_error(self.hf, got, lambda: first_output(self.forward(batch)))
+        error = output_error(self.hf, got, lambda: first_output(self.forward(batch, **options)))
         if not error <= OUTPUT_TOLERANCE[got.dtype]:
             raise ProofError(
                 f"A trace must show what {self.name} computes by itself, to {OUTPUT_TOLERANCE[got.dtype]:g}, but its "
@@ -333,14 +370,19 @@ class Model:
         if need > MAP_BYTES:
             raise InputError(
                 f"The maps of a trace may take {MAP_BYTES / 2**30:.0f} GiB, but {tokens} tokens × {len(kept)} layers "
-                f"would take {need / 2**30:.1f}; pass layers=[…] for some of them, or stream the text with model.run."
+                f'would take {need / 2**30:.1f}; pass keep="top" for the strongest entries of every row, or layers=[…].'
             )
 
 
 def map_bytes(sites: Sequence[Site], tokens: int, target: int) -> int:
     """What a trace takes: the weights of every stack are kept, and a quantity that is looked at takes as much again."""
-    sizes = {"decoder": target * target, "cross": target * tokens}
-    return sum(2 * 4 * site.circuit.stored.shape[0] * sizes.get(site.stack, tokens * tokens) for site in sites)
+    pairs = {site.stack: math.prod(side_lengths(site.stack, tokens, target)) for site in sites}
+    return sum(2 * 4 * site.circuit.stored.shape[0] * pairs[site.stack] for site in sites)
+
+
+def side_lengths(stack: str, tokens: int, target: int) -> tuple[int, int]:
+    """How many queries and keys a stack has."""
+    return {"decoder": (target, target), "cross": (target, tokens)}.get(stack, (tokens, tokens))
 
 
 def cut(text: Encoding, length: int) -> Encoding:

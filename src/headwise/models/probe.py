@@ -116,6 +116,11 @@ def accepts(model: PreTrainedModel, name: str) -> bool:
     return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
+def last_logits(model: nn.Module) -> dict[str, Any]:
+    """The option that keeps a model from computing the logits of all tokens, where it knows one."""
+    return {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+
+
 def without_cache(model: nn.Module) -> dict[str, Any]:
     """The option that keeps a model from making a cache, where it knows one (MPNet has none and refuses it)."""
     return {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}

@@ -3,7 +3,8 @@
 What draws or shows a trace stands above and registers itself in `WAYS`.
 """
 
+from headwise.traces.long import Keeper, LongTrace, Top, TopMaps, top_of
 from headwise.traces.trace import Alternative, NullSpace, Trace
 from headwise.traces.ways import WAYS
 
-__all__ = ["WAYS", "Alternative", "NullSpace", "Trace"]
+__all__ = ["WAYS", "Alternative", "Keeper", "LongTrace", "NullSpace", "Top", "TopMaps", "Trace", "top_of"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,38 +15,58 @@ from headwise.errors import InputError
 from headwise.results.files import write_files
 from headwise.results.records import DamagedError, parse_record
 from headwise.results.result import finite
+from headwise.traces.long import LongTrace, TopMaps
 from headwise.traces.trace import Trace
 from headwise.types import Circuit, Encoding, Layer, Norm
 
-FORMAT = "headwise-trace-2"
+FORMAT, LONG = "headwise-trace-2", "headwise-long-trace-1"
 FACTS = {"model_name": str, "text": dict, "target": dict | None, "layers": list, "revision": str | None,
          "proof_error": float | None}  # fmt: skip
+LONG_FACTS = {"model_name": str, "text": dict, "target": dict | None, "maps": dict, "revision": str | None,
+              "proof_error": float | None}  # fmt: skip
 LAYER_TENSORS = ("alpha", "value", "visible", "query_mask", "key_mask", "out", "residual", "gate")
 NORMS = ("inner", "outer", "last")
 
 
 def save_trace(trace: Trace, path: Path) -> Path:
     """Write `trace` to `path`; the file is whole or not there."""
-    if not path.parent.is_dir():
-        raise InputError(f"The folder of a saved trace must exist, but {path.parent} does not; make it first.")
     tensors = {f"hidden.{stack}": states for stack, states in trace.hidden.items()}
     tensors |= {f"given.{name}": tensor for name, tensor in trace.text.given.items()}
     for number, layer in enumerate(trace.layers):
         tensors |= {f"{number}.{name}": tensor for name, tensor in _layer_tensors(layer).items()}
-    facts = {
+    facts = {**_said(trace), "layers": [_layer_facts(layer) for layer in trace.layers]}
+    contents = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    return _written(path, contents, FORMAT, facts)
+
+
+def save_long(trace: LongTrace, path: Path) -> Path:
+    """The same for a long text, of which the strongest entries are kept."""
+    tensors = {f"fact.{stack}.{name}": fact for stack, facts in trace.facts.items() for name, fact in facts.items()}
+    for stack, maps in trace.maps.items():
+        for name, kept in maps.items():
+            tensors |= {f"{stack}.{name}.{part.name}": getattr(kept, part.name) for part in fields(kept)}
+    facts = {**_said(trace), "maps": {stack: list(maps) for stack, maps in trace.maps.items()}}
+    return _written(path, tensors, LONG, facts)
+
+
+def _said(trace: Trace | LongTrace) -> dict[str, Any]:
+    return {
         "model_name": trace.model_name, "revision": trace.revision, "proof_error": trace.proof_error,
         "output_error": trace.output_error, "answer": trace.answer,
         "text": _facts_of(trace.text), "target": None if trace.target is None else _facts_of(trace.target),
-        "layers": [_layer_facts(layer) for layer in trace.layers],
     }  # fmt: skip
-    contents = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    whole = save(contents, metadata={"format": FORMAT, "facts": json.dumps(finite(facts), allow_nan=False)})
+
+
+def _written(path: Path, tensors: dict[str, Tensor], kind: str, facts: dict[str, Any]) -> Path:
+    if not path.parent.is_dir():
+        raise InputError(f"The folder of a saved trace must exist, but {path.parent} does not; make it first.")
+    whole = save(tensors, metadata={"format": kind, "facts": json.dumps(finite(facts), allow_nan=False)})
     write_files(path.parent, {path.name: whole})
     return path
 
 
-def open_trace(path: str | Path) -> Trace:
-    """The trace that `save_trace` wrote."""
+def open_trace(path: str | Path) -> Trace | LongTrace:
+    """The trace that `save_trace` or `save_long` wrote."""
     if not Path(path).is_file():
         raise InputError(f"A saved trace must be a file, but {path} is none; write one with trace.save(path).")
     try:
@@ -55,10 +75,13 @@ def open_trace(path: str | Path) -> Trace:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except SafetensorError as error:
         raise InputError(f"{path} is not a whole safetensors file ({error}); save the trace again.") from None
-    if metadata.get("format") != FORMAT:
+    kind, facts = metadata.get("format"), metadata.get("facts", "")
+    if kind not in (FORMAT, LONG):
         raise InputError(f"{path} must be a trace saved by headwise, but it is another kind of file.")
     try:
-        return _trace(parse_record(metadata.get("facts", ""), FACTS), tensors)
+        if kind == LONG:
+            return _long(parse_record(facts, LONG_FACTS), tensors)
+        return _trace(parse_record(facts, FACTS), tensors)
     except (DamagedError, LookupError, TypeError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         raise InputError(f"{path} must be as it was saved, but {reason}; save the trace again.") from None
@@ -66,16 +89,31 @@ def open_trace(path: str | Path) -> Trace:
 
 def _trace(facts: dict[str, Any], tensors: dict[str, Tensor]) -> Trace:
     return Trace(
-        model_name=facts["model_name"],
-        text=replace(_encoding(facts["text"]), given=_under("given.", tensors)),
-        target=None if facts["target"] is None else _encoding(facts["target"]),
+        **_told(facts, tensors),
         layers=tuple(_layer(number, fact, tensors) for number, fact in enumerate(facts["layers"])),
         hidden=_under("hidden.", tensors),
-        revision=facts["revision"],
-        proof_error=_number(facts["proof_error"]),
-        output_error=_number(facts.get("output_error")),
-        answer=facts.get("answer"),
     )
+
+
+def _long(facts: dict[str, Any], tensors: dict[str, Tensor]) -> LongTrace:
+    maps = {
+        stack: {name: TopMaps(**_under(f"{stack}.{name}.", tensors)) for name in names}
+        for stack, names in facts["maps"].items()
+    }
+    known = {stack: _under(f"fact.{stack}.", tensors) for stack in maps}
+    return LongTrace(**_told(facts, tensors), maps=maps, facts=known)
+
+
+def _told(facts: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
+    return {
+        "model_name": facts["model_name"],
+        "text": replace(_encoding(facts["text"]), given=_under("given.", tensors)),
+        "target": None if facts["target"] is None else _encoding(facts["target"]),
+        "revision": facts["revision"],
+        "proof_error": _number(facts["proof_error"]),
+        "output_error": _number(facts.get("output_error")),
+        "answer": facts.get("answer"),
+    }
 
 
 def _number(value: float | None) -> float:

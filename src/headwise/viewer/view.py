@@ -15,8 +15,8 @@ from typing import Any
 
 from headwise.errors import InputError
 from headwise.results.files import write_files
-from headwise.traces import WAYS
-from headwise.viewer import senses
+from headwise.traces import WAYS, LongTrace
+from headwise.viewer import long, senses
 from headwise.viewer.build import frame_of, framed, html_of
 from headwise.viewer.of_tensors import page_of_tensors
 from headwise.viewer.of_trace import TraceLike, page_of_trace
@@ -46,10 +46,7 @@ class View:
         """In a notebook, this object, which the notebook displays; elsewhere a file opened in the browser."""
         if in_notebook():
             return self
-        with tempfile.NamedTemporaryFile("w", suffix=".html", prefix="headwise-", delete=False) as file:
-            file.write(self.html())
-        webbrowser.open(Path(file.name).as_uri())
-        return Path(file.name)
+        return _opened(self.html())
 
     def _repr_html_(self) -> str:
         return frame_of(self.page)
@@ -97,28 +94,39 @@ def page_of(trace: TraceLike, *, budget: int = BUDGET, **choices: Any) -> str:
 @WAYS.add("save_html", "The viewer's page of a text, as a file.")
 def save_page(trace: TraceLike, path: str | Path, *, budget: int = BUDGET, **choices: Any) -> Path:
     """Write the page of a trace to a file."""
-    if senses.has_places(trace):
-        return written(senses.page(trace, **choices), Path(path))
+    if (own := _own_page(trace, **choices)) is not None:
+        return written(own, Path(path))
     return view_of(trace, budget=budget, **choices).save(path)
 
 
 @WAYS.add("show", "The viewer, in a notebook in place, elsewhere in the browser.")
 def show(trace: TraceLike, **choices: Any) -> View | Path:
     """Show a trace: in a notebook in place, elsewhere in the browser; what is quick, unless `quantities` are named."""
-    if senses.has_places(trace):
-        with tempfile.NamedTemporaryFile("w", suffix=".html", prefix="headwise-", delete=False) as file:
-            file.write(senses.page(trace, **choices))
-        webbrowser.open(Path(file.name).as_uri())
-        return Path(file.name)
+    if (own := _own_page(trace, **choices)) is not None:
+        return _opened(own)
     return view_of(trace, **_quick(choices)).show()
 
 
 @WAYS.add("frame", "The viewer as a notebook's cell.")
 def frame(trace: TraceLike, **choices: Any) -> str:
     """The page of a trace as a notebook shows it: what is quick; `hw.view(trace)` has everything."""
-    if senses.has_places(trace):
-        return framed(senses.page(trace, **choices))
+    if (own := _own_page(trace, **choices)) is not None:
+        return framed(own)
     return frame_of(page_of_trace(trace, **_quick(choices)))
+
+
+def _own_page(trace: Any, **choices: Any) -> str | None:
+    """Long texts, pictures and sounds have pages of their own."""
+    if isinstance(trace, LongTrace):
+        return long.page(trace, **choices)
+    return senses.page(trace, **choices) if senses.has_places(trace) else None
+
+
+def _opened(html: str) -> Path:
+    with tempfile.NamedTemporaryFile("w", suffix=".html", prefix="headwise-", delete=False) as file:
+        file.write(html)
+    webbrowser.open(Path(file.name).as_uri())
+    return Path(file.name)
 
 
 def _quick(choices: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,121 @@
+"""The page of a long text: a map of blocks for every head, and for some heads the tokens inside a block.
+
+As the page of a picture (senses.py): one ASCII file, script and style named by their hashes, data as JSON. Blocks
+travel as a byte each, a share of the largest of their map; an entry of a row as its key (two bytes) and a byte.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headwise.errors import InputError
+from headwise.quantities import find
+from headwise.traces import LongTrace
+from headwise.traces.long import BLOCK
+from headwise.viewer.build import small_page
+from headwise.viewer.payload import pretty
+
+SIDE = 64  # blocks along a side of the overview, at most
+BUDGET = 9_000_000  # bytes of entries before they are written as text
+
+
+def page(trace: LongTrace, *, quantities: Sequence[str] | None = None, heads: Sequence[str] | None = None) -> str:
+    """The whole page, in ASCII."""
+    data = payload(trace, quantities, heads)
+    return small_page("long", f"{trace.model_name} - headwise", data, does="draws its maps")
+
+
+def payload(
+    trace: LongTrace, quantities: Sequence[str] | None = None, heads: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """What the page shows, as plain numbers and text."""
+    names = tuple(quantities or trace.quantities)
+    return {
+        "model": trace.model_name,
+        "error": f"{max(trace.proof_error, trace.output_error):.0e}",
+        "stacks": [dict(_stack(trace, stack, names, heads)) for stack in trace.stacks],
+    }
+
+
+def _stack(
+    trace: LongTrace, stack: str, names: Sequence[str], heads: Sequence[str] | None
+) -> Iterator[tuple[str, Any]]:
+    level = _level(max(len(trace.queries(stack)), len(trace.keys(stack))))
+    yield "name", stack
+    yield "queries", [pretty(token) for token in trace.queries(stack).tokens]
+    yield "keys", [pretty(token) for token in trace.keys(stack).tokens]
+    yield "tokens", BLOCK * 2**level  # of a cell
+    chosen = _chosen(trace, stack, heads, len(names))
+    yield "heads", [f"L{layer}.H{head}" for layer, head in chosen]
+    yield "maps", {name: _maps(trace, name, stack, level, chosen) for name in names}
+
+
+def _level(tokens: int) -> int:
+    """How often blocks are put together until SIDE of them do."""
+    return max(0, (-(-tokens // (BLOCK * SIDE)) - 1).bit_length())
+
+
+def _chosen(trace: LongTrace, stack: str, heads: Sequence[str] | None, names: int) -> list[tuple[int, int]]:
+    """The heads whose tokens the page has: those asked for, or the telling ones that fit."""
+    facts = trace.facts[stack]
+    every = [(layer, head) for layer in range(len(facts["entropy"])) for head in range(facts["entropy"].shape[1])]
+    by_name = {f"L{layer}.H{head}": (layer, head) for layer, head in every}
+    if heads is not None:
+        unknown = [name for name in heads if name not in by_name]
+        if unknown:
+            raise InputError(f"Heads go from L0.H0 to {next(reversed(by_name))}, but {unknown[0]!r} was asked for.")
+        return [by_name[name] for name in heads]
+    size = 3 * next(iter(trace.maps[stack].values())).key[0, 0].numel() * names * len(trace.stacks)
+    order = telling(facts, len(trace.keys(stack))).flatten().argsort(descending=True)
+    return sorted(every[number] for number in order[: max(1, BUDGET // max(1, size))].tolist())
+
+
+def telling(facts: Any, keys: int) -> Float[Tensor, "layer head"]:
+    """High for a head that is sharp and does not park on the first token: (1 − first) (1 − entropy / log n)."""
+    return (1 - facts["first"]) * (1 - facts["entropy"] / np.log(max(2, keys)))
+
+
+def _maps(trace: LongTrace, name: str, stack: str, level: int, chosen: list[tuple[int, int]]) -> dict[str, Any]:
+    kept, blocks = trace.top(name, stack=stack), trace.blocks(name, level=level, stack=stack)
+    return {
+        "label": find(name).label, "about": find(name).about, "shape": list(blocks.shape), "k": kept.key.shape[-1],
+        "blocks": _packed(blocks.flatten(2)), "shown": _shares(kept.value, kept.rest),
+        "heads": {f"L{layer}.H{head}": _entries(kept.key[layer, head], kept.value[layer, head])
+                  for layer, head in chosen},
+    }  # fmt: skip
+
+
+def _packed(rows: Float[Tensor, "layer head cell"]) -> dict[str, Any]:
+    """Bytes of |number| over the largest of its head, and that largest."""
+    tops = rows.abs().amax(-1)
+    shares = (255 * rows.abs() / tops.clamp(min=1e-30)[..., None]).round().to(torch.uint8)
+    return {"tops": [[float(f"{x:.4g}") for x in row] for row in tops.tolist()], "bytes": _text(shares.numpy())}
+
+
+def _entries(key: Tensor, value: Tensor) -> dict[str, Any]:
+    """Keys as 16-bit numbers and |value| over the largest of the head."""
+    top = value.abs().max().clamp(min=1e-30)
+    shares = (255 * value.abs() / top).round().to(torch.uint8)
+    wide = np.uint16 if int(key.max()) < 2**16 else np.uint32
+    return {"top": float(f"{float(top):.4g}"), "keys": _text(key.numpy().astype(wide)), "bytes": _text(shares.numpy()),
+            "width": np.dtype(wide).itemsize}  # fmt: skip
+
+
+def _shares(value: Tensor, rest: Tensor) -> list[list[float | None]]:
+    """Of every head the share of its mass that is kept; signed maps have none."""
+    kept, whole = value.sum((-2, -1)), value.sum((-2, -1)) + rest.sum(-1)
+    fit = (value.amin((-2, -1)) >= 0) & (whole > 0)
+    share = torch.where(fit, kept / whole, torch.nan)
+    return [[None if x != x else round(x, 4) for x in row] for row in share.tolist()]
+
+
+def _text(numbers: np.ndarray) -> str:
+    little = numbers.astype(numbers.dtype.newbyteorder("<"))
+    return base64.b64encode(np.ascontiguousarray(little).tobytes()).decode("ascii")

@@ -1,0 +1,76 @@
+"""The page of a long text holds the numbers of its trace, goes from blocks to tokens, and can run nothing else."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+
+import headwise as hw
+from headwise.errors import InputError
+from headwise.traces.long import BLOCK
+from headwise.viewer.long import SIDE, _level, page, payload, telling
+from references.compare import assert_close
+
+TEXT = " ".join(["the old dog sat in the sun </script> and it was said again , of the river"] * 4)
+
+
+@pytest.fixture(scope="module")
+def kept() -> hw.LongTrace:
+    return hw.load("tiny:gpt2").trace(TEXT, keep=hw.Top(4, ("raw", "norm")))
+
+
+def numbers(text: str, kind: type) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text), kind).astype(np.int64)
+
+
+def test_blocks_and_entries_are_those_of_the_trace(kept: hw.LongTrace) -> None:
+    (stack,) = payload(kept, heads=["L1.H2"])["stacks"]
+    assert (stack["heads"], stack["tokens"], len(stack["queries"])) == (["L1.H2"], BLOCK, len(kept.tokens))
+    for name, maps in stack["maps"].items():
+        blocks, top = kept.blocks(name), kept.top(name)
+        cells = numbers(maps["blocks"]["bytes"], np.uint8).reshape(maps["shape"]) / 255
+        assert_close(cells * np.array(maps["blocks"]["tops"])[:, :, None, None], blocks, 0.003)
+        entries = maps["heads"]["L1.H2"]
+        assert numbers(entries["keys"], np.uint16).tolist() == top.key[1, 2].flatten().tolist()
+        weights = numbers(entries["bytes"], np.uint8) / 255 * entries["top"]
+        assert_close(weights, top.value[1, 2].flatten(), 0.003)
+    shown = stack["maps"]["raw"]["shown"][1][2]
+    assert shown == pytest.approx(float(kept.top("raw").value[1, 2].sum(-1).mean()), abs=1e-4)
+
+
+@pytest.mark.parametrize(("tokens", "level"), [(1, 0), (BLOCK * SIDE, 0), (BLOCK * SIDE + 1, 1), (4 * BLOCK * SIDE, 2)])
+def test_cells_are_put_together_until_they_fit(tokens: int, level: int) -> None:
+    assert _level(tokens) == level
+
+
+def test_a_sharp_head_that_does_not_park_is_telling() -> None:
+    facts = {"first": torch.tensor([[0.9, 0.1, 0.1]]), "entropy": torch.tensor([[0.1, 0.1, 4.0]])}
+    assert telling(facts, 100).argmax() == 1
+    assert telling(facts, 100)[0, 1] == pytest.approx(0.9 * (1 - 0.1 / np.log(100)))
+
+
+def test_only_as_many_heads_as_fit_have_their_tokens(kept: hw.LongTrace, monkeypatch) -> None:
+    assert len(payload(kept)["stacks"][0]["heads"]) == 12
+    each = 3 * len(kept.tokens) * 4 * 2  # three bytes an entry, four a row, two quantities
+    monkeypatch.setattr("headwise.viewer.long.BUDGET", 2 * each + 1)
+    best = telling(kept.facts["self"], len(kept.tokens)).flatten().argsort(descending=True)[:2]
+    assert payload(kept)["stacks"][0]["heads"] == sorted(f"L{n // 4}.H{n % 4}" for n in best.tolist())
+
+
+def test_text_cannot_leave_its_element(kept: hw.LongTrace) -> None:
+    html = page(kept)
+    assert html.isascii()
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    assert found
+    assert json.loads(found[1])["model"] == "tiny:gpt2"
+    assert html.count("</script>") == 2
+
+
+def test_a_head_that_is_not_there(kept: hw.LongTrace) -> None:
+    with pytest.raises(InputError, match=r"Heads go from L0\.H0 to L2\.H3, but 'L9\.H0' was asked for"):
+        page(kept, heads=["L9.H0"])
