@@ -12,6 +12,7 @@ import torch
 import headwise as hw
 from headwise.changes import zero
 from headwise.errors import InputError
+from headwise.interventions.effects import effects
 from headwise.interventions.outcomes import Question
 from headwise.models.editing import head_outputs
 from headwise.studies.answers import DOING
@@ -91,7 +92,9 @@ def test_trials_are_those_of_whole_texts_run_one_by_one(load, name: str) -> None
         trial = Trial("induction", "repeat", (("self", 0, 1), ("self", 2, 3)), ((("self", 0, 2), ("self", 2, 0)),))
         asked = {number: one.question(model).until_asked() for number, one in enumerate(texts)}
         assert all(asked[at].length == len(one.text) - 1 for at, one in enumerate(texts)), "the last token is not read"
+        again = Trial("previous", "repeat", trial.controls[0], (trial.heads[::-1], trial.controls[0]))
         found = tried(model, asked, [trial], seen.means)["induction"]
+        twice = tried(model, asked, [trial, again], seen.means)["previous"]
         alone = tried(model, {at: one.question(model) for at, one in enumerate(texts)}, [trial])["induction"]
         for at, one in enumerate(texts):
             plain = [
@@ -99,7 +102,25 @@ def test_trials_are_those_of_whole_texts_run_one_by_one(load, name: str) -> None
             ]
             assert_close(found[at][0], torch.tensor(plain, dtype=torch.float64), 1e-5)
             assert_close(found[at], alone[at], 1e-5)
+            assert_close(twice[at][0], found[at][0, [1, 0, 1]], 1e-6)
         assert float(torch.cat(list(found.values())).abs().max()) > 1e-4
+
+
+def test_heads_that_are_drawn_twice_are_taken_away_once(load, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, asked = load("tiny:llama", "causal-lm"), []
+    (text,) = made.repeated(model, 1, 0)
+
+    def counted(model: hw.Model, question: Question, variants: list, **options):
+        asked.append(len(variants))
+        return effects(model, question, variants, **options)
+
+    monkeypatch.setattr("headwise.studies.roles.trials.effects", counted)
+    one, two, three = ((("self", 1, head),) for head in (0, 1, 2))
+    trial = Trial("induction", "repeat", one, (two, three, two, two))
+    found = tried(model, {0: text.question(model)}, [trial])["induction"][0]
+    assert asked == [3]
+    assert found.shape == (1, 5)
+    assert found[0, 1] == found[0, 3] == found[0, 4] != found[0, 2]
 
 
 def one_by_one(model: hw.Model, question: Question, heads: tuple, means: dict) -> float:

@@ -14,7 +14,7 @@ plain texts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -87,10 +87,13 @@ def tried(
     if not (trials and questions):
         return {trial.role: {} for trial in trials}
     means = means or _means(model, list(questions.values()))
-    variants = [_without(heads, means) for trial in trials for heads in (trial.heads, *trial.controls)]
+    asked = [frozenset(heads) for trial in trials for heads in (trial.heads, *trial.controls)]
+    sets = list(dict.fromkeys(asked))  # of one head of a layer there are few others: many draws are the same
+    variants, place = [_without(heads, means) for heads in sets], torch.tensor([sets.index(one) for one in asked])
     found: dict[str, dict[int, Tensor]] = {trial.role: {} for trial in trials}
     for number, question in questions.items():
-        changed = effects(model, question, variants)[:, 0].split([1 + len(trial.controls) for trial in trials])
+        effect = effects(model, question, variants)[place, 0]
+        changed = effect.split([1 + len(trial.controls) for trial in trials])
         for trial, part in zip(trials, changed, strict=True):
             found[trial.role][number] = part[None]
     return found
@@ -108,8 +111,8 @@ def _means(model: Model, questions: Sequence[Question]) -> Means:
     return {place: total[place] / count[place] for place in total}
 
 
-def _without(heads: Sequence[Head], means: Means) -> Variant:
+def _without(heads: Collection[Head], means: Means) -> Variant:
     by_place: dict[Place, list[int]] = {}
-    for stack, layer, head in heads:
+    for stack, layer, head in sorted(heads):
         by_place.setdefault((stack, layer), []).append(head)
     return Variant(reads={place: replaced(some, means[place][None]) for place, some in by_place.items()})
