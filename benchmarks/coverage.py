@@ -1,7 +1,7 @@
 """Which model types of the installed transformers headwise reads: a tiny random model of each, against its own numbers.
 
     python benchmarks/coverage.py coverage.json              # goes on where it stopped; --again TYPE … for some
-    python benchmarks/coverage.py coverage.json --page docs/families.md
+    python benchmarks/coverage.py coverage.json --page docs/families.md --facts src/headwise/models/tried.json
 
 The reference is the model itself, unwatched: its own eager `output_attentions` where it gives them, its output, and
 what the projection gives in a plain pass (a hook), which Σ_h (g ⊙ α_h V_h) W_O,h + b_O must equal. Each type runs in a
@@ -24,6 +24,7 @@ import resource
 import signal
 import sys
 from collections import Counter
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,14 @@ import torch
 import transformers
 from coverage_settings import ESPECIALLY, SENSES, SENSES_ESPECIALLY, SMALL
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 import headwise as hw
 from headwise.errors import HeadwiseError
 from headwise.models.capture import eager, quiet
+from headwise.models.follow import Product
 from headwise.models.probe import without_cache
 from headwise.models.senses import probe_of, sense_of
 from headwise.models.tasks import TOWERS
@@ -212,15 +215,42 @@ def outcome(model_type: str) -> tuple[str, str]:
         return "traceback", f"{type(error).__name__} in the comparison: {line(error)}"
 
 
+class Einsums(TorchFunctionMode):
+    """Notes what an einsum with a parameter gives that stands for a projection (XLNet), in a plain pass."""
+
+    def __init__(self, model: hw.Model, given: dict[Any, list[Tensor]]):
+        super().__init__()
+        projections = {site.projection for site in model.proof.sites if isinstance(site.projection, Product)}
+        self.of, self.given = {id(product.held[0]): product for product in projections}, given
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        product = self.of.get(id(args[-1])) if getattr(func, "__name__", "") == "einsum" else None
+        if product is not None:
+            self.given.setdefault(product, []).append(out)
+        return out
+
+
+def of(site: Any, read: Tensor, out: Tensor) -> Tensor:
+    """What a projection gave of its heads: all, or, where it reads other things beside them, without those."""
+    if site.part is None:
+        return out
+    rest = read.clone()
+    rest[..., site.part] = 0
+    return out - rest @ site.projection.weight.T
+
+
 def judged(model: hw.Model, trace: hw.Trace) -> tuple[str, str]:
     """The trace against the model's own numbers."""
     batch = model.batch([trace.text], [trace.target] if trace.target else [])
     given: dict[Any, list[Tensor]] = {}
     hooks = [
-        site.projection.register_forward_hook(lambda m, _, out: given.setdefault(m, []).append(out))
+        site.projection.register_forward_hook(
+            lambda m, x, out, s=site: given.setdefault(m, []).append(of(s, x[0], out))
+        )
         for site in {s.projection: s for s in model.proof.sites}.values()
     ]
-    with torch.no_grad(), quiet(), eager(model.hf):
+    with torch.no_grad(), quiet(), eager(model.hf), Einsums(model, given):
         try:
             own = model.hf(**batch.inputs, **without_cache(model.hf), output_attentions=True)
         except TypeError:
@@ -236,7 +266,9 @@ def judged(model: hw.Model, trace: hw.Trace) -> tuple[str, str]:
         else:
             mixed = torch.einsum("bhqk,bhkd->bhqd", layer.alpha, layer.head_value) * layer.gate
             rebuilt = torch.einsum("bhqd,hde->bqe", mixed, layer.circuit.w_o) + layer.circuit.b_o
-        real = given[site.projection].pop(0).reshape(rebuilt.shape)
+        real = given[site.projection].pop(0)
+        real = real if real.numel() == rebuilt.numel() else real[:, : rebuilt.shape[1]]  # Longformer pads to windows
+        real = real.reshape(rebuilt.shape)
         worst["projection"] = max(worst["projection"], apart(rebuilt, real))
     for stack, name in STACKS.items():
         weights = [w for w in (own.get(name) or []) if isinstance(w, Tensor)] if stack in trace.stacks else []
@@ -302,8 +334,8 @@ def page(found: dict[str, list[str]], left: int) -> str:
     lines = [
         "# Model types that were tried", "",
         f"Made by `benchmarks/coverage.py` with transformers {transformers.__version__}: a tiny random model of every "
-        f"type, compared with its own unwatched numbers. Text: {counted(text)}. Pictures and sound: {counted(senses)}. "
-        f"Not tried: {left}.", "",
+        f"type, compared with its own unwatched numbers, {spoken_days(found)}. Text: {counted(text)}. Pictures and "
+        f"sound: {counted(senses)}. Not tried: {left}.", "",
         "*in part*: every number that is shown is right, but some part of the model attends in another way and is not "
         "shown. *not built*: no tiny model could be made here, so nothing is known.", "",
     ]  # fmt: skip
@@ -311,14 +343,28 @@ def page(found: dict[str, list[str]], left: int) -> str:
         lines += [f"## {title}", "", "| model type | | what was found |", "|---|---|---|"]
         for kind in ORDER:
             lines += [
-                f"| {name} | {k} | {why.replace('|', '/')} |" for name, (k, why) in sorted(some.items()) if k == kind
+                f"| {name} | {k} | {why.replace('|', '/')} |" for name, (k, why, _) in sorted(some.items()) if k == kind
             ]
         lines.append("")
     return "\n".join(lines)
 
 
+def facts(found: dict[str, list[str]]) -> dict[str, Any]:
+    """What `headwise list families` says of this sweep."""
+    text = {name: was for name, was in found.items() if not name.startswith(SENSE)}
+    senses = {name: was for name, was in found.items() if name.startswith(SENSE)}
+    return {"transformers": transformers.__version__, "days": spoken_days(found), "text": counted(text),
+            "pictures and sound": counted(senses)}  # fmt: skip
+
+
+def spoken_days(found: dict[str, list[str]]) -> str:
+    """When it was run: types that were run again may be of another day."""
+    days = sorted({day for *_, day in found.values()})
+    return f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[-1]}"
+
+
 def counted(found: dict[str, list[str]]) -> str:
-    counts = Counter(kind for kind, _ in found.values())
+    counts = Counter(kind for kind, *_ in found.values())
     return ", ".join(f"{counts[kind]} {kind}" for kind in ORDER) + f" of {len(found)}"
 
 
@@ -328,6 +374,7 @@ def main() -> None:
     parser.add_argument("--again", nargs="*", default=[], help="model types, or outcomes, to run again")
     parser.add_argument("--only", nargs="*", help="these model types alone")
     parser.add_argument("--page", type=Path, help="write the table there")
+    parser.add_argument("--facts", type=Path, help="write there what `headwise list families` says of it")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     hw.load("tiny:bert").trace(TEXT).attention("effective")  # all that is needed is imported before the first fork
@@ -336,12 +383,14 @@ def main() -> None:
     every = [*text_types(), *(SENSE + name for name in sense_types())]
     for model_type in asked.only or every:
         if model_type not in found:
-            found[model_type] = list(in_a_process(model_type))
+            found[model_type] = [*in_a_process(model_type), date.today().isoformat()]
             print(model_type, *found[model_type], flush=True)
             asked.results.write_text(json.dumps(found, indent=1, sort_keys=True))
-    print(Counter(kind for kind, _ in found.values()), file=sys.stderr)
+    print(Counter(kind for kind, *_ in found.values()), file=sys.stderr)
     if asked.page:
         asked.page.write_text(page(found, len(set(every) - set(found))))
+    if asked.facts:
+        asked.facts.write_text(json.dumps(facts(found), indent=1) + "\n")
 
 
 if __name__ == "__main__":

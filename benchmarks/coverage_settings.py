@@ -120,7 +120,9 @@ SENSES: dict[str, Any] = {
     "max_position_embeddings": 160, "vocab_size": 1200, "encoder_num_hidden_layers": 2,
     "encoder_num_attention_heads": 4, "conv_depthwise_kernel_size": 5,
 }  # fmt: skip
+SWIN = {"patch_size": 4, "embed_dim": 16, "depths": [2, 2], "num_heads": [4, 4], "window_size": 4}
 SENSES_ESPECIALLY: dict[str, dict[str, Any]] = {
+    "swin": SWIN, "swinv2": SWIN, "donut-swin": SWIN,
     "dpt": {"backbone_out_indices": [0, 1, 1, 1], "is_hybrid": False}, "yolos": {"image_size": [32, 48]},
     "sew-d": {"squeeze_factor": 1, "position_buckets": 16, "pos_att_type": ["p2c", "c2p"]},
 }  # fmt: skip

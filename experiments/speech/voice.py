@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+LOUD = 0.01  # of 1: what counts as sound
 GAP = 0.06  # seconds of silence between words that are spoken one by one
 SYNCHRONOUS, UTF8, RATE, END, WORD = 2, 1, 1, 0, 1  # of speak_lib.h
 
@@ -50,7 +51,10 @@ def said(text: str, voice: str) -> tuple[Float[np.ndarray, " sample"], int, list
     library.espeak_SetParameter(RATE, 150, 0)
     coded = text.encode()
     library.espeak_Synth(coded, ctypes.c_size_t(len(coded) + 1), 0, 0, 0, UTF8, None, None)
-    return np.concatenate(parts).astype(np.float32) / 2**15, rate, begins
+    samples = np.concatenate(parts).astype(np.float32) / 2**15
+    if not (np.abs(samples) > LOUD).any():
+        raise ValueError(f"A voice must be heard, but {voice} says {text!r} without a sound; choose another.")
+    return samples, rate, begins
 
 
 def in_one(sentence: str, voice: str) -> Spoken | None:
@@ -59,7 +63,7 @@ def in_one(sentence: str, voice: str) -> Spoken | None:
     words = sentence.split()
     if len(begins) != len(words):
         return None
-    loud = np.flatnonzero(np.abs(samples) > 0.01)
+    loud = np.flatnonzero(np.abs(samples) > LOUD)
     ends = [*begins[1:], (loud[-1] + 1) / rate]
     return Spoken(samples, rate, tuple(zip(words, begins, ends, strict=True)))
 
@@ -70,7 +74,7 @@ def one_by_one(sentence: str, voice: str) -> Spoken:
     parts = [np.zeros(int(at * rate), np.float32)]
     for word in sentence.split():
         samples, rate, _ = said(word, voice)
-        loud = np.flatnonzero(np.abs(samples) > 0.01)
+        loud = np.flatnonzero(np.abs(samples) > LOUD)
         samples = samples[loud[0] : loud[-1] + 1]
         words.append((word, at, at + len(samples) / rate))
         parts += [samples, np.zeros(int(GAP * rate), np.float32)]

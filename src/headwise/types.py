@@ -104,6 +104,7 @@ class Circuit:
     outer: Norm | None = None
     last: Norm | None = None
     post: bool = False
+    shared: bool = False  # W_O reads other things beside the heads (ConvBERT), which `out` leaves aside
 
     @property
     def w_o(self) -> Float[Tensor, "head d_head d_model"]:

@@ -60,3 +60,22 @@ def test_a_head_that_follows_the_sound_has_correlation_one(heads: ModuleType) ->
     spans = [(0.0, 0.5), (0.5, 1.0), (1.0, 1.5)]
     within = torch.stack([torch.eye(3), torch.eye(3).flip(0)])[None]
     assert heads.follows(within, source, [0, 1, 2], spans).flatten().tolist() == pytest.approx([1.0, -1.0])
+
+
+def test_words_are_timed_by_the_path_of_most_weight(heads: ModuleType) -> None:
+    """Three tokens of two words and the end of the text, over 16 frames of 0.1 s; the second head looks backwards."""
+    weights = np.full((4, 16), 0.01)
+    for row, (start, stop) in enumerate([(0, 4), (4, 8), (8, 12), (12, 16)]):
+        weights[row, start:stop] = 0.2
+    times = heads.word_times(np.stack([weights, weights[::-1]]), [0, 0, 1], 0.1)
+    assert times[0].tolist() == [pytest.approx([0.0, 0.8]), pytest.approx([0.8, 1.2])]
+    assert np.abs(times[1] - times[0]).max() > 0.3
+
+
+def test_a_recall_is_drawn_over_sentences(heads: ModuleType) -> None:
+    """One sentence has all eight first, the other none: the drawn recalls go from 0 to 8."""
+    good = torch.zeros(4, 6, 3)
+    for layer, head in heads.KNOWN:
+        good[layer, head] = 1.0
+    assert heads.interval([good, good]) == [8, 8]
+    assert heads.interval([good, 1 - good]) == [0, 8]

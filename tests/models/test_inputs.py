@@ -172,6 +172,11 @@ def test_a_bare_model_finds_its_tokenizer_by_its_name(tmp_path: Path, pair: tupl
         (("model", "tokenizer"), InputError, "a str"),
         ((1, 2, 3), InputError, "3 things"),
         (type("PeftModelForCausalLM", (), {"tokenizer": None})(), ModelError, "merge_and_unload"),
+        (
+            type("PeftModelForCausalLM", (), {"active_peft_config": SimpleNamespace(is_prompt_learning=True)})(),
+            ModelError,
+            "has a learned prefix",
+        ),
     ],
 )
 def test_what_is_no_model_is_named(source: Any, kind: type, named: str) -> None:
@@ -184,6 +189,13 @@ def test_an_adapter_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text("{}")
     with pytest.raises(ModelError, match="PEFT adapter"):
         hw.load(tmp_path)
+
+
+def test_an_adapter_of_a_prefix_cannot_be_merged(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "PREFIX_TUNING"}')
+    with pytest.raises(ModelError, match="learned prefix") as error:
+        hw.load(tmp_path)
+    assert "merge" not in str(error.value)
 
 
 def test_weights_that_are_elsewhere(pair: tuple[Any, Any]) -> None:

@@ -59,6 +59,17 @@ class Captured:
         return plain_forward(self.model.hf, self.batch.inputs)
 
 
+def as_maps(banded: Tensor) -> Tensor:
+    """Longformer's own weights [batch head query 2 w + 1], column c of row i being key i + c − w, as [… query key]."""
+    n, half = banded.shape[2], banded.shape[3] // 2
+    maps = torch.zeros(*banded.shape[:2], n, n)
+    for row in range(n):
+        for column in range(2 * half + 1):
+            if 0 <= row + column - half < n:
+                maps[:, :, row, row + column - half] = banded[:, :, row, column]
+    return maps
+
+
 def plain_forward(hf: nn.Module, inputs: Mapping[str, Tensor]) -> Any:
     with torch.no_grad(), eager(hf):  # type: ignore[arg-type] - a PreTrainedModel
         return hf(**inputs, output_attentions=True, output_hidden_states=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from importlib.resources import files
 from typing import Annotated
 
 import typer
@@ -72,7 +75,10 @@ def _families() -> Iterator[str]:
     from headwise.models.load import load
     from headwise.models.tiny import FAMILIES, OUTSIDE, REFUSED, SENSES
 
-    yield "[bold]proved here: Σ_h α V W_O + b_O equals the model's own output (relative error)[/]"
+    yield (
+        "[bold]proved here and now: Σ_h α V W_O + b_O equals the model's own output (relative error), with "
+        f"transformers {version('transformers')}[/]"
+    )
     for name, family in {**FAMILIES, **OUTSIDE, **SENSES}.items():
         model = load(f"tiny:{name}", task="image" if name == "clip" else None)
         residual = all(site.residual_of is not None for site in model.proof.sites)
@@ -83,3 +89,11 @@ def _families() -> Iterator[str]:
         )
     yield "[bold]refused[/]"
     yield from (f"  {name:<12} {why}" for name, why in REFUSED.items())
+    yield from tried_lines(json.loads(files("headwise.models").joinpath("tried.json").read_text("utf-8")))
+
+
+def tried_lines(tried: Mapping[str, str]) -> Iterator[str]:
+    """What the last sweep over all model types found, and when (benchmarks/coverage.py)."""
+    yield f"[bold]tried {tried['days']}, with transformers {tried['transformers']}: a tiny model of every type[/]"
+    yield from (f"  {kind:<20} {tried[kind]}" for kind in ("text", "pictures and sound"))
+    yield "  docs/families.md says of each type what was found, and why some are refused"

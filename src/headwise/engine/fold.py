@@ -85,18 +85,19 @@ def fold(
     counts: Counter[str] = Counter()
     items = list(readable(model, shard.documents, plan, counts))
     states: dict[str, State] = {study.name: State() for study in studies}
-    for batch in batches(items, plan.batch_tokens):
+    for batch in batches(items, plan.batch_tokens, padded=model.proof.padding):
         _observe(model, studies, batch, states, plan, before or {})
     counts["documents"] += len(items)
     counts["tokens"] += sum(len(item.text) for item in items)
     return Folded(states, counts, plan.digest)
 
 
-def batches(items: Sequence[Item], tokens: int) -> Iterator[list[Item]]:
-    """Items of like length together, each batch at most `tokens` padded tokens (or one item)."""
+def batches(items: Sequence[Item], tokens: int, *, padded: bool = True) -> Iterator[list[Item]]:
+    """Items of like length together (of one, where not `padded`), at most `tokens` padded tokens, or one item."""
     batch: list[Item] = []
     for item in sorted(items, key=lambda item: (item.length, item.number)):
-        if batch and (len(batch) + 1) * item.length > tokens:
+        full = batch and (len(batch) + 1) * item.length > tokens
+        if full or (batch and not padded and len(item.text) != len(batch[-1].text)):
             yield batch
             batch = []
         batch.append(item)

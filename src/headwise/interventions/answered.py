@@ -118,6 +118,8 @@ def _sentences() -> tuple[str, ...]:
 
 def _vectors(model: Model, texts: Sequence[Encoding]) -> Float[Tensor, "text d_model"]:
     """The means of the last hidden tokens, of length 1."""
+    if not model.proof.padding and len(texts) > 1:
+        return torch.cat([_vectors(model, [text]) for text in texts])
     batch = model.batch(list(texts))
     hidden = at_least_float(model.hf(**batch.inputs).last_hidden_state)
     mask = batch.mask.to(hidden)[..., None]

@@ -56,6 +56,11 @@ def check(layer: Layer, name: str) -> None:
             f"between; use norm-sum for the {layer.stack} stack."
         )
     check_ungated(layer)
+    if layer.circuit.shared:
+        raise ModelError(
+            f"{name} needs a block in which attention alone mixes tokens, but this model has convolutions beside its "
+            "heads; use norm-sum or value-zeroing."
+        )
     if layer.residual is None:
         raise ModelError(
             f"{name} needs a block that adds its attention to a residual before anything else reads it, but this model "

@@ -166,6 +166,11 @@ def _check_residual(layer: Layer) -> None:
             "Norms with the residual need the query to be one of the keys, but cross-attention reads another text; "
             "use norm-sum for the cross stack."
         )
+    if layer.circuit.shared:
+        raise ModelError(
+            "Norms with the residual need a block in which attention alone mixes tokens, but this model has "
+            "convolutions beside its heads; use norm-sum."
+        )
     if layer.residual is None:
         raise ModelError(
             "Norms with the residual need a block that adds its attention to a residual before anything else reads it, "

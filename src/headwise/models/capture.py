@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,8 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.utils import logging as hf_logging
 
-from headwise.models.follow import Following, following, weighted
+from headwise.models.bands import banded
+from headwise.models.follow import Following, Product, following, weighted
 from headwise.types import Circuit, Layer
 
 ROWS = 256  # query rows a block; texts up to this length are captured whole
@@ -122,6 +123,7 @@ class Site:
     causal: bool  # the first query does not see the last key
     gated: bool = False  # the projection reads g ⊙ out: a gate, norm or scale stands between
     scaled: bool = False  # out = s ⊙ Σ α V, a number a row and head: the weights do not count the row's sink
+    part: slice | None = None  # the columns of what the projection reads that are the heads'; None: all of them
     tokens_first: bool = False  # inside the model the first axis is the tokens and the second the texts (FSMT)
     block: int | None = None  # the number of the block that it stands in, where blocks without attention count too
     last_of: nn.Module | None = None  # the module of `circuit.last`: what it reads is the block's output
@@ -145,6 +147,8 @@ class Recorder:
     residuals: dict[nn.Module, Tensor] = field(default_factory=dict)
 
     def attend(self, call: Call) -> tuple[Tensor, Tensor | None]:
+        if not any(site.module is call.module for site in self.sites):
+            return call.rows(0, call.length)  # the picture part of a language model, which is no stack of it
         if call.length <= self.rows or self.rows == 0:
             out, alpha = call.rows(0, call.length)
         else:
@@ -161,6 +165,7 @@ class Recorder:
         if self.wanted(site):
             attended = call.unscaled(alpha, self.rows) if site.scaled else attended
             gate = gate_of(by_text(site, read), attended) if site.gated else None
+            out = out if site.part is None else of_heads(site, read)
             out = by_text(site, at_least_float(out)).reshape(len(call.query), call.length, -1)
             for layer in self._layers(site, call, alpha, out, gate):
                 self.visit(layer)
@@ -195,6 +200,12 @@ class Recorder:
 def by_text(site: Site, inside: Tensor) -> Tensor:
     """What a module inside the model is given, texts first."""
     return inside.transpose(0, 1) if site.tokens_first else inside
+
+
+def of_heads(site: Site, read: Tensor) -> Tensor:
+    """What the heads alone give, b_O included, where the projection reads other things beside them (ConvBERT)."""
+    assert site.part is not None
+    return at_least_float(read)[..., site.part] @ site.circuit.w_o.flatten(0, 1) + site.circuit.b_o
 
 
 def gate_of(read: Tensor, out: Tensor) -> Tensor:
@@ -265,19 +276,26 @@ AttentionInterface.get_interface = _watched_interface  # inert but for the time 
 
 @contextmanager
 def watching(
-    model: PreTrainedModel, watch: Callable[[Call], tuple[Tensor, Tensor | None]], *, probing: bool = False
+    model: PreTrainedModel,
+    watch: Callable[[Call], tuple[Tensor, Tensor | None]],
+    *,
+    probing: bool = False,
+    made: Callable[[nn.Module], None] = lambda _: None,
 ) -> Iterator[None]:
     """Route every attention call of `model` through `watch`; the model is as before afterwards.
 
-    `probing` looks outside the registry, too, and follows what attention gives to what reads it.
+    `probing` looks outside the registry, too, and follows what attention gives to what reads it; `made` is told each
+    module that is made of a projection which is none.
     """
     around = followed.get()  # where captures are nested one mode serves them all
     needed = probing or (model in OUTSIDE and around is None)
-    mode = Following(attention_outside, probing=probing) if needed else around
+    products = PROJECTIONS.setdefault(model, {})
+    mode = Following(attention_outside, probing=probing, products=products, made=made) if needed else around
     tokens = _watching.set(watch), followed.set(mode)
     try:
         with (
             eager(model),
+            banded(model, attention),
             around.pausing() if around is not None and needed else nullcontext(),
             following(model, mode) if mode is not None and needed else nullcontext(),
         ):
@@ -287,6 +305,7 @@ def watching(
         followed.reset(tokens[1])
 
 
+PROJECTIONS: WeakKeyDictionary[nn.Module, dict[int, Product]] = WeakKeyDictionary()  # those that are no modules
 OUTSIDE: WeakSet[nn.Module] = WeakSet()  # models of which the proof found that they attend outside the registry
 
 

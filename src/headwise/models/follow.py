@@ -3,7 +3,8 @@
 A `TorchFunctionMode` sees every torch function of a pass. The result of a softmax is followed through dropout, casts,
 masks and views; the matrix product that takes it on the left is an attention call, with the left side as α, exactly as
 it is multiplied, and the right side as the values. `scaled_dot_product_attention` is a call, too. On the probe what
-attention gives is followed as well, through views and products with a gate g, up to the projection that reads it.
+attention gives is followed as well, through views and products with a gate g, up to the projection that reads it. A
+projection that is no module (XLNet: an einsum with a parameter) is made one, `Product`, which runs in its place.
 """
 
 from __future__ import annotations
@@ -25,6 +26,31 @@ VIEWS = frozenset({"view", "reshape", "transpose", "permute", "contiguous", "clo
 GATES = frozenset({"mul", "__mul__", "__rmul__", "mul_", "__imul__", "multiply", "div", "__truediv__", "div_"})
 ON_WEIGHTS = VIEWS | GATES | {"masked_fill", "masked_fill_", "where", "nan_to_num", "__getitem__"}
 
+
+class Product(nn.Module):
+    """einsum("…nd,hnd->…h", out, parameter) as a module of its own, which reads n and d as one axis."""
+
+    def __init__(self, shared: str, equation: str, weight: nn.Parameter):
+        super().__init__()
+        self.equation, self.held = equation, (weight,)  # subtle: in a tuple, so that the weight stays the model's alone
+        theirs = equation.partition("->")[0].split(",")[1]
+        self.sizes = tuple(weight.shape[theirs.index(letter)] for letter in shared)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.einsum(self.equation, x.unflatten(-1, self.sizes), *self.held)
+
+
+def as_product(equation: str, weight: nn.Parameter) -> Product | None:
+    """The module of an einsum that sums over the last axes of what it reads; None where it does another thing."""
+    inputs, _, result = equation.replace(" ", "").partition("->")
+    ours, theirs = inputs.split(",")
+    shared = "".join(letter for letter in ours if letter in theirs and letter not in result)
+    batch, new = ours.removesuffix(shared), "".join(letter for letter in theirs if letter not in shared)
+    if not shared or not ours.endswith(shared) or len(new) != 1 or result != batch + new:
+        return None
+    return Product(shared, f"...{shared},{theirs}->...{new}", weight)
+
+
 Seen = Callable[[nn.Module, Tensor, Tensor, Tensor | None], Tensor]
 """(module, α [batch head query key], values [batch kv_head key d_head], mask) → output [batch query head d_head]."""
 
@@ -32,9 +58,17 @@ Seen = Callable[[nn.Module, Tensor, Tensor, Tensor | None], Tensor]
 class Following(TorchFunctionMode):
     """Calls `seen` for every attention of the pass and puts what it gives in the place of the product."""
 
-    def __init__(self, seen: Seen, *, probing: bool = False):
+    def __init__(
+        self,
+        seen: Seen,
+        *,
+        probing: bool = False,
+        products: dict[int, Product] | None = None,
+        made: Callable[[nn.Module], None] = lambda _: None,
+    ):
         super().__init__()
         self.seen, self.probing, self.paused = seen, probing, 0
+        self.products, self.made = {} if products is None else products, made  # by the id of their parameter
         self.modules: list[nn.Module] = []  # those that are running, the innermost last
         self.texts = 0  # how many texts the whole model was given
         self.weights: dict[int, tuple[Tensor, Tensor]] = {}  # by id: what came of a softmax (kept alive), its scores
@@ -52,6 +86,8 @@ class Following(TorchFunctionMode):
             return self._sdpa(*args, **kwargs)
         if name in PRODUCTS and (product := self._product(name, args)) is not None:
             return product
+        if name == "einsum" and (projected := self._projected(args)) is not None:
+            return projected
         out = func(*args, **kwargs)
         self._follow(name, args, kwargs, out)
         return out
@@ -119,6 +155,19 @@ class Following(TorchFunctionMode):
             return None
         out = self._attend(alpha, value, scores.reshape(alpha.shape))
         return self._as_output(out, out.reshape(*left.shape[:-1], out.shape[-1]))
+
+    def _projected(self, args: tuple[Any, ...]) -> Tensor | None:
+        """einsum(equation, what attention gave, a parameter): a projection that is no module."""
+        if len(args) != 3 or not isinstance(args[2], nn.Parameter):
+            return None
+        equation, left, weight = args
+        if id(weight) not in self.products and self.probing and id(left) in self.outputs:
+            product = as_product(equation, weight)
+            if product is not None:
+                self.products[id(weight)] = product
+                self.made(product)
+        product = self.products.get(id(weight))
+        return None if product is None else product(left.flatten(-len(product.sizes)))
 
     def _by_letters(self, equation: str, left: Tensor, right: Tensor, scores: Tensor) -> Tensor | None:
         """einsum("bhqk,bkhd->bqhd") and its like: the letters of the weights are batch, head, query, key."""

@@ -1,14 +1,15 @@
-"""What a person has, as tokens: a text or a pair, token ids, a chat, or a question whose answer the model writes."""
+"""What a person has, as tokens: a text or a pair, ids, a chat, a text with a picture, a question to be answered."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from headwise.errors import InputError
+from headwise.models.both import with_picture
 from headwise.models.capture import evaluating, quiet
 from headwise.models.probe import vocabulary
 from headwise.models.senses import read_picture, read_sound, unread
@@ -24,7 +25,7 @@ Messages = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Asked:
-    """What `model.trace` was given. One of `text`, `ids`, `messages`, `image` and `audio` must be there."""
+    """What `model.trace` was given: one of `text`, `ids`, `messages`, `image`, `audio`, or text with a picture."""
 
     text: str | None = None
     pair: str | None = None
@@ -40,6 +41,8 @@ class Asked:
 def read(model: Model, asked: Asked) -> tuple[Encoding, int | None]:
     """The source's tokens, and the place of the first one that is an answer, where one was given or written."""
     given = [name for name in WAYS if getattr(asked, name) is not None]
+    if len(given) == 2 and given[1] == "image" and model.sense == "text":
+        return _pictured(model, asked)
     if len(given) != 1:
         got = " and ".join(given) or "none"
         raise InputError(
@@ -58,6 +61,15 @@ def read(model: Model, asked: Asked) -> tuple[Encoding, int | None]:
     else:
         source, answer = _text(model, asked), None
     return written(model, source, asked.generate) if asked.generate else (source, answer)
+
+
+def _pictured(model: Model, asked: Asked) -> tuple[Encoding, int | None]:
+    """A text, ids or a chat with a picture in it."""
+    if asked.generate:
+        raise InputError("An answer cannot be written to a text with a picture yet; leave generate out.")
+    source, answer = read(model, replace(asked, image=None))
+    whole, at, more = with_picture(model, source, asked.image)
+    return whole, answer if answer is None or answer < at else answer + more
 
 
 def from_ids(model: Model, ids: Sequence[int]) -> Encoding:

@@ -17,10 +17,11 @@ from transformers import AutoConfig, AutoFeatureExtractor, AutoTokenizer, PreTra
 from transformers.utils import cached_file  # type: ignore[attr-defined]
 
 from headwise.errors import HeadwiseError, InputError, ModelError
+from headwise.models.both import mark_of
 from headwise.models.capture import quiet
 from headwise.models.encoders import ENCODER, encoder_alone
 from headwise.models.model import Model
-from headwise.models.own import given_extractor, own_pair
+from headwise.models.own import given_extractor, learned_prefix, own_pair
 from headwise.models.packaged import PACKAGED, SHIPPED, packaged_folder
 from headwise.models.proof import prove
 from headwise.models.senses import NoTokenizer, sense_of, textless
@@ -36,6 +37,7 @@ ENDINGS = {"ForCausalLM": "causal-lm", "GPT2LMHeadModel": "causal-lm", "ForMaske
            "ForSequenceClassification": "classification", "WhisperForConditionalGeneration": "transcription",
            "ForConditionalGeneration": "translation", "MTModel": "translation",
            "ForImageClassification": "image-classification", "ForSpeechSeq2Seq": "transcription"}  # fmt: skip
+PREFIXES = ("PREFIX_TUNING", "PROMPT_TUNING", "P_TUNING", "MULTITASK_PROMPT_TUNING")
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
 
 
@@ -100,7 +102,7 @@ def trace(
 
 def preparation(name: str, hf: PreTrainedModel) -> tuple[Any, dict[str, Any]]:
     """What makes of a sound or a picture what the model reads: a feature extractor, or the settings of a picture."""
-    if sense_of(hf) == "text":
+    if sense_of(hf) == "text" and mark_of(hf) is None:
         return None, {}
     if name.startswith("tiny:"):
         return tiny_extractor(name.removeprefix("tiny:"), hf), {}
@@ -114,7 +116,7 @@ def preparation(name: str, hf: PreTrainedModel) -> tuple[Any, dict[str, Any]]:
     except DamagedError as error:
         raise ModelError(f"preprocessor_config.json of {name} must be JSON as it was saved, but {error}.") from None
     with quiet():
-        return (None if sense_of(hf) == "image" else AutoFeatureExtractor.from_pretrained(where)), settings
+        return (None if sense_of(hf) != "audio" else AutoFeatureExtractor.from_pretrained(where)), settings
 
 
 def _on_device(model: PreTrainedModel, device: str) -> PreTrainedModel:
@@ -193,6 +195,8 @@ def _check_folder(where: str) -> None:
     if not folder.is_dir():
         return
     if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
+        if read_record(folder / "adapter_config.json", {}).get("peft_type") in PREFIXES:
+            raise learned_prefix(where)
         raise ModelError(
             f"A model folder must hold a whole model, but {where} holds a PEFT adapter; merge it into its base "
             "(peft: AutoPeftModel.from_pretrained(folder).merge_and_unload()) and save that."

@@ -148,6 +148,11 @@ class Model:
 
     def _token_inputs(self, texts: Sequence[Encoding], targets: Sequence[Encoding]) -> dict[str, Tensor]:
         self._check_ids(texts)
+        if not self.proof.padding and len({len(text) for text in texts}) > 1:
+            raise InputError(
+                f"Texts of a batch must be of one length for {self.name}, as padding changes what it computes, but "
+                "these are not; read them one by one."
+            )
         inputs = {"input_ids": self._padded([t.ids for t in texts], self._pad_id((*texts, *targets)))}
         inputs["attention_mask"] = self._padded([[1] * len(t) for t in texts], 0)
         if "token_type_ids" in self.tokenizer.model_input_names:
@@ -242,7 +247,8 @@ class Model:
         """Everything about one text (or a pair of texts; for an encoder–decoder, source and target): a `Trace`.
 
         In place of a text: `ids`, or a chat as `messages`, which its template writes; of a model of pictures `image`,
-        of one of sound `audio` (models/pictures.py and sounds.py say what may be given). `generate` lets the model
+        of one of sound `audio` (models/pictures.py and sounds.py say what may be given); of one that reads both, a
+        text with `image` (models/both.py). `generate` lets the model
         write that many tokens first; `trace.answer` is where its answer (or the assistant's last turn) begins.
         `layers` keeps only those layers. `keep="top"` is for texts whose maps would not fit in memory: a `LongTrace`
         has the 16 strongest entries of every row and sums over blocks (`keep=hw.Top(k=…, quantities=…)`). `change`:

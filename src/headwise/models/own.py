@@ -1,7 +1,8 @@
 """A model of one's own, in whatever it is wrapped: its transformers model and its tokenizer, or one line that says why.
 
 A pipeline, a SentenceTransformer, a DataParallel hold both; a bare model knows the name that its tokenizer is found by.
-PEFT keeps its changes beside the weights, so that W_O would be the unchanged one: it must be merged first.
+PEFT keeps its changes beside the weights, so that W_O would be the unchanged one: it must be merged first. A learned
+prefix cannot be: it is keys and values that belong to no token.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ def unwrapped(model: Any) -> PreTrainedModel:
     if type(model).__name__ in PARALLEL:
         model = model.module
     if type(model).__name__.startswith("Peft"):
+        if getattr(getattr(model, "active_peft_config", None), "is_prompt_learning", False):
+            raise learned_prefix(f"a {type(model).__name__}")
         raise ModelError(
             f"A PEFT model must be merged before it is read, but a {type(model).__name__} was given; pass "
             "(model.merge_and_unload(), tokenizer)."
@@ -71,6 +74,14 @@ def unwrapped(model: Any) -> PreTrainedModel:
     if any("lora_" in name for name, _ in model.named_parameters()):
         raise ModelError("A model with LoRA layers must be merged before it is read; pass model.merge_and_unload().")
     return model
+
+
+def learned_prefix(what: str) -> ModelError:
+    """Of prefix, prompt and P-tuning."""
+    return ModelError(
+        f"Attention must be between the tokens of a text, but {what} has a learned prefix (prefix, prompt or P-tuning) "
+        "whose keys are no tokens; it cannot be analysed. Its base model can: pass that."
+    )
 
 
 def tokenizer_of(model: PreTrainedModel) -> PreTrainedTokenizerBase:

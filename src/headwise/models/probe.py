@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from headwise.errors import HeadwiseError, ModelError
-from headwise.models.capture import Call, at_least_float, first_tensor, followed, watching
+from headwise.models.capture import PROJECTIONS, Call, at_least_float, first_tensor, followed, watching
 from headwise.models.senses import probe_of, sense_of, starting
 
 PROBE, TARGET_PROBE = 5, 3  # tokens; unequal, so that the shape of a call tells its stack
 LONG_PROBE, LONG_TARGET_PROBE = 40, 23  # of the comparison of outputs: windows and top-k of tiny models bite
-NAMES_OF_LIMITS = ("max_position_embeddings", "n_positions", "max_target_positions")
+NAMES_OF_LIMITS = ("max_position_embeddings", "n_positions", "max_target_positions", "max_encoder_position_embeddings")
 Event = tuple[str, nn.Module, Tensor]
 
 
@@ -48,12 +48,16 @@ class Timeline:
 def observe(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> tuple[Timeline, Tensor]:
     timeline = Timeline()
     hooks = []
-    for module in model.modules():
+
+    def hook(module: nn.Module) -> None:
         hooks.append(module.register_forward_pre_hook(
             lambda m, args, kwargs: timeline.note("in", m, first_tensor(args, kwargs)), with_kwargs=True))  # fmt: skip
         hooks.append(module.register_forward_hook(lambda m, _, out: timeline.note("out", m, out)))
+
+    for module in (*model.modules(), *PROJECTIONS.get(model, {}).values()):
+        hook(module)
     try:
-        with watching(model, timeline.watch, probing=True):
+        with watching(model, timeline.watch, probing=True, made=hook):
             output = first_output(model(**inputs, **without_cache(model)))
     finally:
         for hook in hooks:
@@ -129,7 +133,7 @@ def without_cache(model: nn.Module) -> dict[str, Any]:
 def position_limit(model: PreTrainedModel) -> int | None:
     """The most tokens the model can read; None where its positions know no limit."""
     named = (getattr(model.config, name, None) for name in NAMES_OF_LIMITS)
-    positions = next((number for number in named if number is not None), None)
+    positions = next((number for number in named if number is not None and number > 0), None)  # XLNet has -1
     if positions is None:
         return None
     # subtle: RoBERTa-like models count positions from padding_idx + 1, and so lose as many.

@@ -48,10 +48,12 @@ from headwise.models.probe import (
 )
 from headwise.models.surroundings import (
     SAME,
+    Projected,
     as_matrix,
     block_numbers,
     find_circuit,
     find_projection,
+    last_read,
     relative,
     shaped,
 )
@@ -72,6 +74,7 @@ class Proof:
     sdpa: bool = True  # torch's fused attention gives the same output, and so may run long texts
     blocks: bool = True  # a block of query rows by itself is what it is in the whole map
     bare: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # by stack, the blocks that have no attention
+    padding: bool = True  # padding changes nothing of a text; of ConvBERT, whose convolutions see it, it does
     unseen: tuple[str, ...] = ()  # classes of attention of which no call was seen: a stack that cannot be shown (LED)
 
 
@@ -86,6 +89,7 @@ def prove(model: PreTrainedModel) -> Proof:
             output_error, sdpa, dtype = compare(model)
         with checking(model, "computing attention in blocks of rows"):
             blocks = all(rows_agree(call, alpha) for _, call, _, alpha in timeline.calls)
+        padding = ignores_padding(model, dtype)
     tolerance = TOLERANCE[dtype]
     if not (projection_error <= tolerance and output_error <= OUTPUT_TOLERANCE[dtype]):
         raise ProofError(
@@ -93,7 +97,8 @@ def prove(model: PreTrainedModel) -> Proof:
             f"projection differs by {projection_error:.1e} and the output by {output_error:.1e}; "
             "this model is not supported. `headwise list families` shows those that are."
         )
-    return Proof(sites, projection_error, output_error, sdpa, blocks, bare, unseen(model, sites, timeline))
+    left = unseen(model, sites, timeline)
+    return Proof(sites, projection_error, output_error, sdpa, blocks, bare, padding, left)
 
 
 def check_finite(model: PreTrainedModel) -> None:
@@ -116,8 +121,8 @@ def find(model: PreTrainedModel) -> tuple[Timeline, tuple[Site, ...], dict[str, 
         OUTSIDE.add(model)
     found = [examine(timeline, place, model) for place in range(len(timeline.calls))]
     sites, bare = number(tuple(site for site, _ in found), seen)
-    check_heads(model, sites)
     check_lengths(model, sites, timeline)
+    check_heads(model, sites)
     return timeline, sites, bare, max(error for _, error in found)
 
 
@@ -127,8 +132,9 @@ def check_heads(model: PreTrainedModel, sites: tuple[Site, ...]) -> None:
         sizes = {site.circuit.stored.shape[0]: site.index for site in sites if site.stack == stack}
         if len(sizes) > 1:
             raise ModelError(
-                f"The layers of a stack must have equally many heads, but in {model.config.model_type} some have "
-                f"{' and some '.join(map(str, sorted(sizes)))}; it cannot be analysed yet."
+                f"The layers of a stack must have equally many heads, as maps are one [layer head …], but in "
+                f"{model.config.model_type} some have {' and some '.join(map(str, sorted(sizes)))}; it cannot be "
+                "analysed."
             )
 
 
@@ -187,6 +193,22 @@ def output_by(model: PreTrainedModel, inputs: dict[str, Tensor], *, sdpa: bool) 
         if not sdpa:
             raise
         return None
+
+
+def ignores_padding(model: PreTrainedModel, dtype: torch.dtype) -> bool:
+    """Whether the first tokens of a text come out the same with masked tokens behind them."""
+    base: Any = model.base_model
+    alone = probe_inputs(base)
+    if not {"input_ids", "attention_mask"} <= set(alone):
+        return True
+    pad = getattr(model.config, "pad_token_id", None)
+    fill = {"input_ids": pad if isinstance(pad, int) and pad >= 0 else 0, "attention_mask": 0}
+    padded = {**alone, **{name: nn.functional.pad(alone[name], (0, 3), value=value) for name, value in fill.items()}}
+    try:
+        short, long = (at_least_float(first_output(base(**x, **without_cache(base)))) for x in (alone, padded))
+        return relative(long[:, : short.shape[1]], short) <= OUTPUT_TOLERANCE[dtype]
+    except Exception:  # it reads no padding at all: texts of unequal lengths are read one by one
+        return False
 
 
 def rows_agree(call: Call, alpha: Tensor) -> bool:
@@ -248,9 +270,11 @@ def examine(timeline: Timeline, place: int, model: PreTrainedModel) -> tuple[Sit
             f"not a gate is done to the output of {type(call.module).__name__} first (call {place}); it cannot be "
             "analysed. `headwise list families` shows models that work."
         )
-    at, projection, read, projected = found
+    at, projection, read, projected, part = found
+    w_o, b_o = as_matrix(projection, heads=alpha.shape[1], like=call.value, part=part, width=read.shape[-1])
+    if part is not None:
+        read, projected = heads_alone(found, b_o, call.value.dtype)
     gated = not torch.equal(read.flatten(), at_least_float(out).flatten())
-    w_o, b_o = as_matrix(projection, heads=alpha.shape[1], like=call.value)
     mixed = call.mixed(alpha)
     scaled = is_scaled(at_least_float(out), mixed)
     gated = gated or scaled
@@ -259,16 +283,27 @@ def examine(timeline: Timeline, place: int, model: PreTrainedModel) -> tuple[Sit
     rebuilt = torch.einsum("bhqd,hde->bqe", mixed, at_least_float(w_o)) + b_o
     tokens_first = read.ndim == 3 and read.shape[:2] == (call.length, 1) != (1, call.length)
     projected = projected.reshape(rebuilt.shape)
-    before, later = (shaped(e, projected) for e in (timeline.events[begin:start], timeline.events[at:end]))
+    before = shaped(last_read(timeline.events[begin:start]), projected)
+    later = shaped(timeline.events[at:end], projected)
     eps = torch.finfo(out.dtype).eps
-    residual_of, last_of, circuit = find_circuit(before, later, projected, Circuit(w_o, b_o), eps)
+    residual_of, last_of, circuit = None, None, Circuit(w_o, b_o, shared=True)
+    if part is None:
+        residual_of, last_of, circuit = find_circuit(before, later, projected, Circuit(w_o, b_o), eps)
     every_key = torch.ones(1, call.key.shape[2], dtype=torch.bool, device=call.key.device)
     causal = not bool(call.visible(every_key)[0, 0, -1])
     site = Site(
-        stack_of(call, model), 0, call.module, projection, residual_of, circuit, causal, gated, scaled, tokens_first,
-        last_of=last_of,
+        stack_of(call, model), 0, call.module, projection, residual_of, circuit, causal, gated, scaled, part,
+        tokens_first, last_of=last_of,
     )  # fmt: skip
     return site, relative(rebuilt, projected)
+
+
+def heads_alone(found: Projected, b_o: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """What the projection reads of the heads, and what it gives without the rest: by running it on the rest alone."""
+    assert found.part is not None
+    rest = found.read.clone()
+    rest[..., found.part] = 0
+    return found.read[..., found.part], found.gave - at_least_float(found.module(rest.to(dtype))) + b_o
 
 
 def is_scaled(out: Tensor, mixed: Tensor) -> bool:

@@ -54,7 +54,7 @@ def input_name(model: PreTrainedModel) -> str:
 
 def probe_of(model: PreTrainedModel) -> dict[str, Tensor]:
     """Noise of the shape that the model reads, and for a decoder nothing: its tokens are ids."""
-    shape = _picture_shape(model) if sense_of(model) == "image" else _sound_shape(model)
+    shape = picture_shape(model) if sense_of(model) == "image" else _sound_shape(model)
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(shape, generator=generator).to(model.device, model.dtype)
     return {input_name(model): noise}
@@ -63,11 +63,11 @@ def probe_of(model: PreTrainedModel) -> dict[str, Tensor]:
 def read_picture(model: Model, picture: Any) -> Encoding:
     """The patches of a picture, with the model's own tokens around them."""
     _check(model, "image")
-    shape = _picture_shape(model.hf)
+    shape = picture_shape(model.hf)
     pixels = pixels_of(picture, (shape[2], shape[3]), model.reading).to(model.hf.device, model.hf.dtype)
     given = {"pixel_values": pixels}
     count = tokens_of(model.hf, given)
-    rows, columns = (side // patch for side, patch in zip(shape[2:], _patch(model.hf, shape), strict=True))
+    rows, columns = (side // patch for side, patch in zip(shape[2:], patch_size(model.hf, shape), strict=True))
     after = int(getattr(model.hf.config, "num_detection_tokens", 0) or 0)
     before = count - rows * columns - after
     if before < 0:
@@ -115,7 +115,7 @@ def _opening(count: int) -> list[str]:
 def batched(texts: Sequence[Encoding]) -> dict[str, Tensor]:
     """The inputs of encodings that hold pictures or sound; these must be of one length."""
     if len({len(text) for text in texts}) > 1:
-        raise InputError("Sounds of a batch must be of one length, but these are not; read them one by one.")
+        raise InputError("Pictures or sounds of a batch must be of one length, but these are not; read one by one.")
     return {name: torch.cat([text.given[name] for text in texts]) for name in texts[0].given}
 
 
@@ -185,7 +185,7 @@ def _encoding(names: list[str], places: list[tuple[float, ...]], given: Mapping[
     )  # fmt: skip
 
 
-def _picture_shape(model: PreTrainedModel) -> tuple[int, int, int, int]:
+def picture_shape(model: PreTrainedModel) -> tuple[int, int, int, int]:
     config = getattr(model.config, "vision_config", model.config)
     size = getattr(config, "image_size", None)
     if size is None:
@@ -197,7 +197,7 @@ def _picture_shape(model: PreTrainedModel) -> tuple[int, int, int, int]:
     return 1, int(getattr(config, "num_channels", 3)), int(height), int(width)
 
 
-def _patch(model: PreTrainedModel, shape: tuple[int, ...]) -> tuple[int, int]:
+def patch_size(model: PreTrainedModel, shape: tuple[int, ...]) -> tuple[int, int]:
     patch = getattr(getattr(model.config, "vision_config", model.config), "patch_size", None)
     patch = shape[2:] if patch is None else patch
     return (int(patch[0]), int(patch[1])) if isinstance(patch, list | tuple) else (int(patch), int(patch))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from headwise.models.capture import at_least_float
+from headwise.models.follow import Product
 from headwise.models.probe import Event, Timeline
 from headwise.types import Circuit, Norm
 
@@ -29,41 +30,71 @@ def shaped(events: list[Event], like: Tensor) -> list[Event]:
     return [(kind, module, tensor.reshape(like.shape)) for kind, module, tensor in fits]
 
 
-def find_projection(
-    timeline: Timeline, place: int, out: Tensor, end: int
-) -> tuple[int, nn.Module, Tensor, Tensor] | None:
-    """The linear module that reads the output of call `place`: where it fired, itself, what it read and gave.
+def last_read(events: list[Event]) -> list[Event]:
+    """What every module read last, which is what a pass keeps (XLNet has one dropout for words and for positions)."""
+    last = {id(module): at for at, (kind, module, _) in enumerate(events) if kind == "in"}
+    return [events[at] for at in sorted(last.values())]
 
-    The first whose input *is* that output; else the first whose input was made of it by views and gates alone.
+
+class Projected(NamedTuple):
+    """A linear module that reads what attention gave: where it fired, itself, what it read and gave."""
+
+    at: int
+    module: nn.Module
+    read: Tensor
+    gave: Tensor
+    part: slice | None = None  # the columns of `read` that are the heads'; None: all of them
+
+
+def find_projection(timeline: Timeline, place: int, out: Tensor, end: int) -> Projected | None:
+    """The linear module that reads the output of call `place`.
+
+    The first whose input *is* that output; else the first whose input was made of it by views and gates alone; else
+    the first some columns of whose input it is (ConvBERT puts heads and convolutions side by side).
     """
     start = timeline.calls[place][0]
     linear = [
         (at, module, tensor)
         for at, (kind, module, tensor) in enumerate(timeline.events[start:end], start)
-        if kind == "in" and isinstance(module, nn.Linear | Conv1D) and tensor.numel() == out.numel()
+        if kind == "in" and isinstance(module, nn.Linear | Conv1D | Product)
     ]
-    direct = [event for event in linear if torch.equal(event[2].flatten(), out.flatten())]
-    gated = [event for event in linear if timeline.readers.get(event[0]) == place]
-    for at, module, read in (*direct, *gated):
-        return at + 1, module, read, next(t for k, m, t in timeline.events[at:] if k == "out" and m is module)
+    whole = [event for event in linear if event[2].numel() == out.numel()]
+    direct = [(*event, None) for event in whole if torch.equal(event[2].flatten(), out.flatten())]
+    gated = [(*event, None) for event in whole if timeline.readers.get(event[0]) == place]
+    beside = ((*event, part) for event in linear if (part := columns_of(event[2], out)) is not None)
+    for at, module, read, part in (*direct, *gated, *beside):
+        gave = next(t for k, m, t in timeline.events[at:] if k == "out" and m is module)
+        return Projected(at + 1, module, read, gave, part)
     return None
 
 
-def as_matrix(projection: nn.Module, *, heads: int, like: Tensor) -> tuple[Tensor, Tensor]:
+def columns_of(read: Tensor, out: Tensor) -> slice | None:
+    """Where the columns of `out` [batch query head d_head] stand in the wider `read`; None where they do not."""
+    step, size, width = out.shape[-1], out.shape[-1] * out.shape[-2], read.shape[-1]
+    if width <= size or read.numel() * size != out.numel() * width:
+        return None
+    rows, wanted = read.reshape(-1, width), out.reshape(-1, size)
+    starts = (start for start in range(0, width - size + 1, step) if torch.equal(rows[:, start : start + size], wanted))
+    return next((slice(start, start + size) for start in starts), None)
+
+
+def as_matrix(
+    projection: nn.Module, *, heads: int, like: Tensor, part: slice | None = None, width: int = 0
+) -> tuple[Tensor, Tensor]:
     """W_O [head d_head d_model] and b_O of any affine module, by what it does to unit vectors.
 
-    W_O of a head is a slice of the projection's *input* axis. Of a plain matrix in half precision it is a view, as
-    float32 copies of all would cost a sixth of the model.
+    W_O of a head is a slice of the projection's *input* axis; `part` are the heads' columns of its `width`. Of a plain
+    matrix in half precision it is a view, as float32 copies of all would cost a sixth of the model.
     """
-    size = heads * like.shape[-1]
+    part = part or slice(0, heads * like.shape[-1])
     if type(projection) in (nn.Linear, Conv1D) and like.dtype in HALF and projection.weight.dtype == like.dtype:
         own, bias = cast("Tensor", projection.weight).detach(), cast("Tensor | None", projection.bias)
         weight = own if isinstance(projection, Conv1D) else own.T
         bias = weight.new_zeros(weight.shape[1]) if bias is None else bias.detach()
-        return weight.unflatten(0, (heads, like.shape[-1])), at_least_float(bias)
-    unit = torch.eye(size, dtype=like.dtype, device=like.device)
+        return weight[part].unflatten(0, (heads, like.shape[-1])), at_least_float(bias)
+    unit = torch.eye(max(width, part.stop), dtype=like.dtype, device=like.device)
     b_o = projection(torch.zeros_like(unit[:1]))
-    w_o = at_least_float(projection(unit)) - at_least_float(b_o)
+    w_o = at_least_float(projection(unit[part])) - at_least_float(b_o)
     return w_o.reshape(heads, like.shape[-1], -1).contiguous(), at_least_float(b_o)[0].contiguous()
 
 

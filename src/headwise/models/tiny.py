@@ -109,6 +109,10 @@ FAMILIES: Mapping[str, Family] = {
 OUTSIDE: Mapping[str, Family] = {  # families whose attention does not go through transformers' registry
     "bloom": Family("Bloom", "decoder", "bytes", {"hidden_size": D_MODEL, "n_layer": LAYERS, "n_head": HEADS},
                     "position bias in the scores"),
+    "convbert": Family("ConvBert", "encoder", "wordpiece", {
+                       **BERT_LIKE, "hidden_size": 2 * D_MODEL, "embedding_size": 17,
+                       "num_attention_heads": 2 * HEADS, "head_ratio": 2, "conv_kernel_size": 5},
+                       "convolutions beside the heads, which see padding"),
     "deberta": Family("DebertaV2", "encoder", "pieces", {**BERT_LIKE, "relative_attention": True,
                       "position_buckets": 16, "pos_att_type": ["c2p", "p2c"], "type_vocab_size": 0},
                       "scores of content and position"),
@@ -119,12 +123,24 @@ OUTSIDE: Mapping[str, Family] = {  # families whose attention does not go throug
     "gpt-neo": Family("GPTNeo", "decoder", "bytes", {"hidden_size": D_MODEL, "num_layers": LAYERS, "num_heads": HEADS,
                       "attention_types": [[["global", "local", "global"], 1]], "window_size": 8,
                       "max_position_embeddings": POSITIONS}),
+    "led": Family("LED", "encoder-decoder", "bytes", {
+        **{key: value for key, value in SEQ2SEQ.items() if key != "max_position_embeddings"},
+        "max_encoder_position_embeddings": POSITIONS, "max_decoder_position_embeddings": POSITIONS,
+        "attention_window": [8] * LAYERS}, "bands of keys in the encoder"),
+    "longformer": Family("Longformer", "encoder", "bytes", {**BERT_LIKE, "max_position_embeddings": POSITIONS + 2,
+                         "attention_window": [8] * LAYERS}, "bands of keys"),
+    "xlnet": Family("XLNet", "encoder", "pieces", {"d_model": D_MODEL, "n_layer": LAYERS, "n_head": HEADS,
+                    "d_inner": D_FF}, "scores of content and position, W_O without a module"),
 }  # fmt: skip
 
 SENSES: Mapping[str, Family] = {  # families that read pictures or sound
     "clip": Family("CLIP", "encoder", "bytes", {
         "text_config": {**BERT_LIKE, "vocab_size": 1200},
         "vision_config": {**BERT_LIKE, "image_size": 24, "patch_size": 8}}, "two towers: task='text' or task='image'"),
+    "llava": Family("Llava", "decoder", "bytes", {
+        "text_config": {**GROUPED, "model_type": "llama", "vocab_size": 1200},
+        "vision_config": {**BERT_LIKE, "model_type": "clip_vision_model", "image_size": 24, "patch_size": 8},
+        "image_token_id": 4}, "reads texts with a picture (its mark is <mask>)"),
     "vit": Family("ViT", "encoder", "", {"hidden_size": D_MODEL, "num_hidden_layers": LAYERS,
                   "num_attention_heads": HEADS, "intermediate_size": D_FF, "image_size": 24, "patch_size": 8},
                   "reads pictures"),
@@ -143,7 +159,6 @@ REFUSED: Mapping[str, str] = {
     "mamba": "has no attention",
     "fnet": "has no attention",
     "reformer": "its attention is no softmax over the keys",
-    "xlnet": "its two-stream attention puts query before batch",
 }
 
 

@@ -114,8 +114,9 @@ class Coref(Study):
     def _windowed(self, model: Model, parts: Sequence[Passage], number: int, lost: int) -> Stats:
         """All windows of one document, as many as go together at a time."""
         states: list[Stats] = []
-        for start in range(0, len(parts), WINDOWS):
-            some = parts[start : start + WINDOWS]
+        step = WINDOWS if model.proof.padding else 1
+        for start in range(0, len(parts), step):
+            some = parts[start : start + step]
             dtype = torch.float64 if model.hf.dtype == torch.float64 else torch.float32
             questions = asked(some, first=self.first_token, dtype=dtype)
             see = partial(
