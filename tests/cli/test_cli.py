@@ -255,3 +255,35 @@ def test_align_refuses_in_one_line(headwise, parallel, flags, said):
     assert len(err.strip().split("\n")) == 1
     assert re.search(said, err)
     assert not parallel["out"].exists()
+
+
+def test_a_quantity_without_heads_is_a_row_a_layer(headwise):
+    code, out, _ = headwise("inspect", TEXT, "--model", "tiny:bert", "--quantity", "globenc")
+    assert code == 0
+    assert "L2" in out
+    assert "H0" not in out
+
+
+def test_of_a_long_text_the_strongest_entries(headwise, tmp_path):
+    saved, page = tmp_path / "long.safetensors", tmp_path / "long.html"
+    code, out, err = headwise("inspect", TEXT, "--model", "tiny:gpt2", "--keep", "top", "--save", str(saved))
+    assert code == 0
+    assert "L2.H3" in out
+    assert "kept: the share of a row" in out
+    assert f"wrote {saved}" in err
+    assert headwise("view", "--from", str(saved), "--quantities", "raw", "--out", str(page))[0] == 0
+    assert headwise("view", TEXT, "--model", "tiny:gpt2", "--keep", "top", "--out", str(page))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("inspect", TEXT, "--keep", "most"), 'keep must be "all", "top" or hw.Top'),
+        (("inspect", TEXT, "--keep", "top", "--matters"), "leave out the rest"),
+        (("view", TEXT, "--keep", "top", "--everything"), "pass --quantities, or none of the rest"),
+    ],
+)
+def test_what_a_long_text_has_not(headwise, arguments, says):
+    code, _, err = headwise(*arguments, "--model", "tiny:gpt2")
+    assert code == 2
+    assert says in err

@@ -277,7 +277,7 @@ def _rich_table(table: pl.DataFrame, title: str) -> Any:
         cells = [
             f"{row[name]:.4f}" if name == "matters" and row[name] == row[name] else _cell(row[name]) for name in columns
         ]
-        shown.add_row(cells[0], *([_lamps(row)] * lit), *cells[1:])
+        shown.add_row(cells[0], *([_lamps(row)] if lit else []), *cells[1:])
     return shown
 
 

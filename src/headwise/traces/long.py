@@ -82,13 +82,13 @@ class TopMaps:
         )  # fmt: skip
 
     def take(self, number: int, first_row: int, map_: Float[Tensor, "head query key"]) -> None:
-        """Fill in a block of rows, which begins at a multiple of BLOCK."""
-        where = slice(first_row, first_row + map_.shape[1])
-        value, key = strongest(map_, self.key.shape[-1])
-        self.key[number, :, where], self.value[number, :, where] = key.to(torch.int32), value
+        """Fill in a block of rows, which begins at a multiple of BLOCK; keys that are not given get nothing."""
+        where, kept = slice(first_row, first_row + map_.shape[1]), min(self.key.shape[-1], map_.shape[-1])
+        value, key = strongest(map_, kept)
+        self.key[number, :, where, :kept], self.value[number, :, where, :kept] = key.to(torch.int32), value
+        sums, block = block_sums(map_), first_row // BLOCK
         self.rest[number, :, where] = map_.sum(-1) - value.sum(-1)
-        sums = block_sums(map_)
-        self.blocks[number, :, first_row // BLOCK : first_row // BLOCK + sums.shape[1]] = sums
+        self.blocks[number, :, block : block + sums.shape[1], : sums.shape[2]] = sums
 
 
 @dataclass(frozen=True)
@@ -245,8 +245,9 @@ class Keeper:
         self.rows = max(1, BLOCK_BYTES // (4 * widest * BLOCK)) * BLOCK
 
     def __call__(self, layer: Layer) -> None:
+        seen = int(layer.visible[0].any(0).nonzero().max()) + 1  # keys after it are seen by none of these rows
         for name, maps in self.maps[layer.stack].items():
-            maps.take(layer.index, layer.first_row, ATTENTION[name](layer)[0].cpu())
+            maps.take(layer.index, layer.first_row, ATTENTION[name](layer)[0, ..., :seen].cpu())
         sums = self.sums[layer.stack]
         for name, column in self._facts(layer).items():
             sums[name][layer.index] += column[0].double().nansum(-1).cpu()
@@ -284,7 +285,7 @@ def strongest(
     if blocks <= k:
         key = map_.abs().topk(min(k, keys), dim=-1).indices
         return map_.gather(-1, key), key
-    size = pad(map_.abs(), (0, blocks * BLOCK - keys), value=-1.0).unflatten(-1, (blocks, BLOCK))
+    size = _filled(map_.abs(), blocks * BLOCK - keys).unflatten(-1, (blocks, BLOCK))
     chosen = size.amax(-1).topk(k, dim=-1).indices  # head query k
     within = size.gather(-2, chosen[..., None].expand(*chosen.shape, BLOCK)).flatten(-2)
     at = within.topk(k, dim=-1).indices
@@ -294,9 +295,13 @@ def strongest(
 
 def block_sums(map_: Float[Tensor, "head query key"]) -> Float[Tensor, "head query_block key_block"]:
     """Sums over blocks of BLOCK × BLOCK entries; the last ones may be smaller."""
-    right, below = (-map_.shape[-1]) % BLOCK, (-map_.shape[-2]) % BLOCK
-    by_key = pad(map_, (0, right)).unflatten(-1, (-1, BLOCK)).sum(-1)
-    return pad(by_key, (0, 0, 0, below)).unflatten(-2, (-1, BLOCK)).sum(-2)
+    by_key = _filled(map_, (-map_.shape[-1]) % BLOCK).unflatten(-1, (-1, BLOCK)).sum(-1)
+    return pad(by_key, (0, 0, 0, (-map_.shape[-2]) % BLOCK)).unflatten(-2, (-1, BLOCK)).sum(-2)
+
+
+def _filled(map_: Float[Tensor, "head query key"], more: int) -> Float[Tensor, "head query wider"]:
+    """With `more` keys that get 0; as it is, not a copy, where it needs none."""
+    return pad(map_, (0, more)) if more else map_
 
 
 def paired(sums: Float[Tensor, "layer head query_block key_block"]) -> Float[Tensor, "layer head fewer fewer_keys"]:
