@@ -77,6 +77,9 @@ def test_edges_of_every_stack_are_cut_and_what_moves_is_what_plain_passes_move(l
     table = result.table.filter(over="all")
     assert list(dict.fromkeys(table["stack"])) == ["encoder", "decoder", "cross"]
     assert set(result.figures) == {"edges", "edges-decoder", "edges-cross"}
+    text = {name: (tmp_path / "out" / "figures" / f"{name}.json").read_text() for name in result.figures}
+    assert "value-zeroing" in text["edges"]
+    assert "value-zeroing" not in text["edges-cross"], "no empty line for what a stack does not have"
     assert table.filter(quantity="raw")["value"].is_not_nan().all()
     passes = table.filter(quantity="value-zeroing")
     assert passes.filter(pl.col("value").is_not_nan())["stack"].to_list() == ["encoder"], (

@@ -151,7 +151,7 @@ def _drawn(table: pl.DataFrame, where: str) -> dict[str, Any]:
     panels = {what: said for what, said in panels.items() if what in set(rows["what"])}  # few edges: none by layer
     texts = int(table["texts"].max())  # type: ignore[arg-type]
     chart = themed(
-        intervals.dots(rows, panels, order=list(OF_LAYERS), control="raw"),
+        intervals.dots(rows, panels, order=[q for q in OF_LAYERS if q in set(rows["quantity"])], control="raw"),
         f"{where}: which quantity tells which edges matter",
         "Rank correlation (Spearman's ρ) of a quantity with what moves when the edge is cut; mean over texts.",
         f"Bars: 95 % bootstrap intervals over {counted(texts, 'text')}. Dashed: raw weights.",
