@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -196,6 +197,64 @@ def test_an_adapter_of_a_prefix_cannot_be_merged(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="learned prefix") as error:
         hw.load(tmp_path)
     assert "merge" not in str(error.value)
+
+
+class Packed(torch.Tensor):
+    """As torchao's: a weight that knows the product it is there for, and little else."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func.__name__ in ("sum", "t", "unflatten"):
+            raise NotImplementedError(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+    def dequantize(self) -> torch.Tensor:
+        return self.as_subclass(torch.Tensor)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_packed_weights_are_asked_for_their_products_alone(dtype: torch.dtype) -> None:
+    hf, tokenizer = tiny_model("llama")
+    hf.to(dtype)
+    expected = hw.load((hf, tokenizer)).trace("the old dog").attention("norm")
+    for block in hf.layers:
+        weight = block.self_attn.o_proj.weight.data
+        block.self_attn.o_proj.weight = nn.Parameter(weight.as_subclass(Packed), requires_grad=False)
+    got = hw.load((hf, tokenizer)).trace("the old dog").attention("norm")
+    assert torch.allclose(got, expected, rtol=1e-5 if dtype == torch.float32 else 5e-2)
+
+
+def test_a_gguf_file_is_the_model_that_it_was_made_of(tmp_path: Path) -> None:
+    """A tiny Llama as llama.cpp writes it: sizes, tokens and merges as fields, rotary rows interleaved."""
+    gguf = pytest.importorskip("gguf")
+    hf, tokenizer = tiny_model("llama")
+    vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda pair: pair[1])
+    merges = json.loads(tokenizer.backend_tokenizer.to_str())["model"]["merges"]
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
+    sizes = {"context_length": 160, "embedding_length": 24, "block_count": 3, "feed_forward_length": 37,
+             "head_count": 4, "head_count_kv": 2, "layer_norm_rms_eps": 1e-6, "rope_freq_base": 10000.0,
+             "rope_dimension_count": 6, "vocab_size": len(vocabulary), "tokenizer_model": "gpt2",
+             "tokenizer_pre": "default", "token_list": [token for token, _ in vocabulary],
+             "token_merges": [pair if isinstance(pair, str) else " ".join(pair) for pair in merges],
+             "token_types": [1] * len(vocabulary), "bos_token_id": 3, "eos_token_id": 1, "pad_token_id": 0,
+             "unk_token_id": 2}  # fmt: skip
+    for name, value in sizes.items():
+        getattr(writer, f"add_{name}")(value)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, 3)
+    for name, weight in hf.state_dict().items():
+        rows = torch.arange(len(weight))
+        if "q_proj" in name or "k_proj" in name:  # a head's rows 0 1 2 3 4 5 are stored as 0 3 1 4 2 5
+            rows = torch.cat([6 * head + torch.tensor([0, 3, 1, 4, 2, 5]) for head in range(len(rows) // 6)])
+        writer.add_tensor(names.get_name(f"model.{name}", try_suffixes=[".weight"]), weight[rows].numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+    ids = tokenizer("the old dog sat")["input_ids"]
+    got, expected = (hw.load(source).trace(ids=ids) for source in (tmp_path / "x.gguf", (hf, tokenizer)))
+    assert got.tokens == expected.tokens
+    assert torch.allclose(got.attention("raw"), expected.attention("raw"), atol=1e-6)
 
 
 def test_weights_that_are_elsewhere(pair: tuple[Any, Any]) -> None:

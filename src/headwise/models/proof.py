@@ -103,9 +103,12 @@ def prove(model: PreTrainedModel) -> Proof:
 
 def check_finite(model: PreTrainedModel) -> None:
     for name, parameter in model.named_parameters():
-        half = parameter.dtype in (torch.float16, torch.bfloat16)
-        wide = parameter.dtype if parameter.is_floating_point() and not half else torch.float32
-        if not bool(parameter.detach().sum(dtype=wide).isfinite()):
+        numbers = parameter.detach()
+        if type(numbers) not in (Tensor, nn.Parameter) and hasattr(numbers, "dequantize"):
+            numbers = numbers.dequantize()  # torchao's packed weights cannot be summed
+        half = numbers.dtype in (torch.float16, torch.bfloat16)
+        wide = numbers.dtype if numbers.is_floating_point() and not half else torch.float32
+        if not bool(numbers.sum(dtype=wide).isfinite()):
             raise ModelError(
                 f"Weights must be finite numbers, but {name} holds NaN or infinity; load another checkpoint."
             )

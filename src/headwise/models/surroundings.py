@@ -87,7 +87,8 @@ def as_matrix(
     matrix in half precision it is a view, as float32 copies of all would cost a sixth of the model.
     """
     part = part or slice(0, heads * like.shape[-1])
-    if type(projection) in (nn.Linear, Conv1D) and like.dtype in HALF and projection.weight.dtype == like.dtype:
+    plain = type(projection) in (nn.Linear, Conv1D) and type(cast("Tensor", projection.weight).detach()) is Tensor
+    if plain and like.dtype in HALF and projection.weight.dtype == like.dtype:
         own, bias = cast("Tensor", projection.weight).detach(), cast("Tensor | None", projection.bias)
         weight = own if isinstance(projection, Conv1D) else own.T
         bias = weight.new_zeros(weight.shape[1]) if bias is None else bias.detach()
