@@ -206,7 +206,8 @@ class Packed(torch.Tensor):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         if func.__name__ in ("sum", "t", "unflatten"):
             raise NotImplementedError(func.__name__)
-        return super().__torch_function__(func, types, args, kwargs or {})
+        out = super().__torch_function__(func, types, args, kwargs or {})
+        return out.as_subclass(torch.Tensor) if func.__name__ == "linear" else out
 
     def dequantize(self) -> torch.Tensor:
         return self.as_subclass(torch.Tensor)
