@@ -121,3 +121,14 @@ def test_silhouette_by_hand() -> None:
     """Points 0, 1 and 5 on a line, the last alone: a = 1, b = 5 and 4, and 0 for the lone one."""
     line = np.abs(np.subtract.outer([0.0, 1.0, 5.0], [0.0, 1.0, 5.0]))
     assert silhouette(line, np.array([0, 0, 1])) == pytest.approx((4 / 5 + 3 / 4 + 0) / 3)
+
+
+def test_classical_scaling_gives_the_points_of_a_plane_back_and_the_plane_is_centred() -> None:
+    points = np.random.default_rng(4).normal(size=(7, 2)) * [3.0, 1.0] + 5
+    apart = np.linalg.norm(points[:, None] - points[None], axis=-1)
+    found = distance._classical(apart)
+    np.testing.assert_allclose(np.linalg.norm(found[:, None] - found[None], axis=-1), apart, atol=1e-9)
+    assert found[:, 0].var() > found[:, 1].var(), "the widest axis first"
+    turned = distance._main_axes(points)
+    np.testing.assert_allclose(turned.mean(0), 0, atol=1e-12)
+    np.testing.assert_allclose(turned.T @ turned, np.diag(np.diag(turned.T @ turned)), atol=1e-9)

@@ -109,3 +109,20 @@ def test_norm_residual_ln_needs_a_norm_that_reads_the_sum() -> None:
     assert norm_residual(bare).shape == (2, 13, 13)
     with pytest.raises(ModelError, match="norm-residual"):
         norm_residual_ln(bare)
+
+
+def test_what_a_gate_turns_away_from_w_o_has_no_length() -> None:
+    """(g ⊙ v) W_O = 0, which rounding makes a tiny number of either sign before the root is taken."""
+    draw = torch.Generator().manual_seed(0)
+    direction = torch.randn(8, generator=draw)
+    gate, value = torch.randn(1, 1, 64, 8, generator=draw), torch.ones(1, 1, 1, 8)
+    gate = gate - (gate @ direction)[..., None] * direction / direction.square().sum()
+    circuit = Circuit(stored=(direction[:, None] * torch.ones(1, 8, 4)), b_o=torch.zeros(4))
+    ones = torch.ones(1, 64, dtype=torch.bool)
+    layer = dataclasses.replace(
+        by_hand(), alpha=torch.ones(1, 1, 64, 1), value=value, visible=ones[..., None], query_mask=ones,
+        key_mask=ones[:, :1], out=torch.zeros(1, 64, 4), residual=None, circuit=circuit, gate=gate,
+    )  # fmt: skip
+    found = norm(layer)
+    assert found.isfinite().all()
+    assert found.max() < 1e-2
