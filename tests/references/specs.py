@@ -27,11 +27,13 @@ CHANNELS = (
 
 @dataclass(frozen=True)
 class View:
-    """One mark: `fields` by channel, and its own rows (empty where they are made by Vega itself)."""
+    """One mark: `fields` by channel, its own rows (empty where they are made by Vega itself), and what a pointer is
+    told."""
 
     mark: str
     fields: Mapping[str, str]
     rows: tuple[Mapping[str, Any], ...]
+    told: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return f"{self.mark}({' '.join(f'{channel}={name}' for channel, name in self.fields.items())})"
@@ -39,20 +41,40 @@ class View:
 
 def views(spec: Mapping[str, Any]) -> list[View]:
     """Every mark of a figure, from the outside in; what a part does not say it has from the whole."""
-    return list(_views(spec, spec.get("datasets", {}), (), {}))
+    return list(_views(spec, spec.get("datasets", {}), (), {}, frozenset()))
 
 
 def _views(
-    spec: Mapping[str, Any], datasets: Mapping[str, Any], rows: tuple[Any, ...], above: Mapping[str, str]
+    spec: Mapping[str, Any],
+    datasets: Mapping[str, Any],
+    rows: tuple[Any, ...],
+    above: Mapping[str, str],
+    told: frozenset[str],
 ) -> Iterator[View]:
-    rows = _rows(spec.get("data"), datasets, rows)
+    rows, told = _rows(spec.get("data"), datasets, rows), _told(spec) or told
     fields = {**above, **_fields(spec)}
     if "mark" in spec:
         mark = spec["mark"]
-        yield View(mark if isinstance(mark, str) else mark["type"], _ordered(fields), rows)
+        yield View(mark if isinstance(mark, str) else mark["type"], _ordered(fields), rows, told)
     inner = [part for key in PARTS for part in spec.get(key, ())] + ([spec["spec"]] if "spec" in spec else [])
     for part in inner:
-        yield from _views(part, datasets, rows, fields)
+        yield from _views(part, datasets, rows, fields, told)
+
+
+def _told(spec: Mapping[str, Any]) -> frozenset[str]:
+    """The fields of the tooltip."""
+    said = spec.get("encoding", {}).get("tooltip", [])
+    return frozenset(one["field"] for one in (said if isinstance(said, list) else [said]) if "field" in one)
+
+
+def sizes(spec: Any) -> list[float]:
+    """Every width and height that is a number."""
+    if isinstance(spec, list):
+        return [size for part in spec for size in sizes(part)]
+    if not isinstance(spec, Mapping):
+        return []
+    own = [spec[name] for name in ("width", "height") if isinstance(spec.get(name), int | float)]
+    return own + [size for key in (*PARTS, "spec") for size in sizes(spec.get(key))]
 
 
 def _fields(spec: Mapping[str, Any]) -> dict[str, str]:

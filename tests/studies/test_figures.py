@@ -21,7 +21,7 @@ import headwise as hw
 from headwise.results import Result
 from headwise.studies import STUDIES
 from references import induction
-from references.specs import signature, title, views
+from references.specs import signature, sizes, title, views
 from references.words import COREF_CONLLU, conll
 
 FIGURES = {
@@ -226,7 +226,14 @@ def test_what_is_drawn_lies_in_the_rows(results: dict[str, Result]) -> None:
             for view in views(result.spec(figure)):
                 assert view.rows, f"{study} {figure}: {view} has no rows"
                 there = set().union(*view.rows)
-                assert set(view.fields.values()) <= there, f"{study} {figure}: {view} of {sorted(there)}"
+                assert {*view.fields.values(), *view.told} <= there, f"{study} {figure}: {view} of {sorted(there)}"
+
+
+def test_every_panel_is_large_enough_to_be_read(results: dict[str, Result]) -> None:
+    for study, result in results.items():
+        for figure in result.figures:
+            small = [size for size in sizes(result.spec(figure)) if size < 20]
+            assert not small, f"{study} {figure} has a panel of {small} pixels"
 
 
 def grid(spec: Mapping[str, Any], number: int = 0) -> dict[tuple[int, int], float]:
