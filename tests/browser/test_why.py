@@ -40,12 +40,16 @@ def test_a_cell_says_why(made: Page, open_html: Open, theme: str) -> None:
     tokens = made.stacks[0].queries.tokens
     said = opened.page.inner_text(".why h3")
     assert said == f"Why does L{layer}.H{head} look from “{tokens[query]}” to “{tokens[key]}”?"
-    rows = opened.page.locator(".why li").all_inner_texts()
+    rows = opened.page.locator(".why-sides li").all_inner_texts()
     assert len(rows) == sum(len(side["parts"]) + (side["others"] > 0) for side in one["sides"])
     component, token, part = one["sides"][0]["parts"][0]
     assert component in rows[0]
     assert token is None or f"from “{token}”" in rows[0]
     assert ("−" if part < 0 else "+") in rows[0]
+    parts = opened.page.locator(".why-picture g")
+    assert parts.count() == len(one["product"]["parts"])
+    assert parts.first.get_attribute("data-dimensions") == "0"
+    assert "The score is" in opened.page.inner_text(".why-product p")
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert opened.hash()["key"] == str(key), "a copied link opens the same cell"
     opened.page.click('[data-tool="close-why"]')

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwise.measures.simplex import constraints, far_alternative, interval, random_alternative
+from headwise.measures.simplex import constraints, ends, far_alternative, interval, random_alternative
 from references import polytope
 
 
@@ -113,3 +113,17 @@ def test_a_row_that_does_not_sum_to_one_keeps_its_sum() -> None:
     assert far_alternative(alpha, values).sum() == pytest.approx(0.6, abs=1e-6)
     moved = random_alternative(alpha, values, generator=np.random.default_rng(0))
     assert moved.sum() == pytest.approx(0.6, abs=1e-9)
+
+
+@given(case=cases, key=st.integers(0, 7))
+def test_the_ends_of_an_interval_are_rows_of_the_polytope(case: tuple[np.ndarray, np.ndarray], key: int) -> None:
+    alpha, values = case
+    key = key % len(alpha)
+    corners = polytope.vertices(alpha, values)
+    low, high = ends(alpha, values, key)
+    assert low[key] == pytest.approx(corners[:, key].min(), abs=1e-6)
+    assert high[key] == pytest.approx(corners[:, key].max(), abs=1e-6)
+    for row in (low, high):
+        assert row.min() >= 0
+        assert row.sum() == pytest.approx(1, abs=1e-6)
+        np.testing.assert_allclose(row @ values, alpha @ values, atol=1e-6)

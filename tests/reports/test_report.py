@@ -66,7 +66,7 @@ def test_studies_that_do_not_apply_are_left_out_with_their_reason(load) -> None:
     decided = agenda(load("tiny:bert"), open_corpus("sample"))
     assert "importance" in decided.left_out
     assert set(decided.settings) == {
-        "surface", "norms", "nullspace", "distances", "lamps", "ablation", "roles", "mixing", "identity",
+        "surface", "norms", "nullspace", "distances", "lamps", "strongest", "ablation", "roles", "mixing", "identity",
     }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from headwise.stats import (
     RankHistogram,
     Reservoir,
     Sums,
+    Top,
     merge,
     pack,
     unpack,
@@ -123,7 +124,27 @@ def reservoir_twin(data: Data, _cell: int) -> dict[str, Any]:
     return {"rows": np.array([row[1:] for row in sorted(rows)[:29]])}
 
 
+def top_of(data: Data) -> Top:
+    known = torch.where(data.mask, data.x.double(), torch.nan)
+    return Top.of(known.T, data.ids[0], size=7)
+
+
+def top_twin(data: Data, cell: int) -> dict[str, Any]:
+    """Every element, sorted in Python: the largest first, the earlier one among equals."""
+    line = zip(data.x[cell].tolist(), data.ids[0].tolist(), data.mask[cell].tolist(), strict=True)
+    first = sorted((-x, number) for x, number, kept in line if kept and x == x)[:7]
+    return {"values": [-x for x, _ in first], "documents": [number for _, number in first]}
+
+
 CASES = {
+    "top": Case(
+        Top,
+        top_of,
+        lambda: Top.of(torch.zeros(0, CELLS, dtype=torch.float64), torch.zeros(0, dtype=torch.int64), size=7),
+        lambda s: {"values": s.values, "documents": s.documents},
+        top_twin,
+        exact=True,
+    ),
     "moments": Case(
         Moments,
         lambda d: Moments.of(d.x, d.weight),

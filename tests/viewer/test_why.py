@@ -59,6 +59,11 @@ def test_a_page_has_reasons_that_add_up(load, name: str, pair: str | None) -> No
         for side in one["sides"]:
             total = sum(part for _, _, part in side["parts"]) + side["rest"]
             assert total == pytest.approx(one["score"], rel=1e-3, abs=1e-4)
+        dot, times, added, parts = (one["product"][name] for name in ("dot", "times", "added", "parts"))
+        assert sum(part for *_, part in parts) == pytest.approx(dot, rel=1e-3, abs=1e-4)
+        assert times * dot + added == pytest.approx(one["score"], rel=1e-3, abs=1e-4)
+        for _, q, k, part in parts:
+            assert sum(a * b for a, b in zip(q, k, strict=True)) == pytest.approx(part, rel=1e-3, abs=1e-4)
     assert header_of(page, 3)["stacks"][0]["why"] == list(page.stacks[0].why)
 
 

@@ -46,6 +46,24 @@ export interface Reason {
   score: number;
   weight: number;
   sides: { parts: [component: string, token: string | null, part: number][]; others: number; rest: number }[];
+  rivals: Rivals | null; // null where the weight is pinned down
+  product: Product | null; // null where the score is no product of one query and one key
+}
+
+/** A query's weights as they are and at both ends of one weight's interval, all with the same output of the head. */
+export interface Rivals {
+  own: number[];
+  low: number[];
+  high: number[];
+  change: number;
+}
+
+/** The score by dimensions of the head; dimensions that positions turn together are one part. */
+export interface Product {
+  dot: number;
+  times: number;
+  added: number;
+  parts: [dimensions: number[], query: number[], key: number[], product: number][];
 }
 
 export interface Stack {

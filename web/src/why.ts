@@ -6,6 +6,8 @@
 import { numberText } from "./decode";
 import { el } from "./dom";
 import { headName, type Reason, type Side, visible } from "./page";
+import { productOf } from "./product";
+import { rivalsOf } from "./rivals";
 import { type Model, type Place, placeOf, type State } from "./state";
 
 export interface Asked {
@@ -41,7 +43,7 @@ export class Why {
     const [from, to] = [tokenAt(place.stack.queries, asked.query), tokenAt(place.stack.keys, asked.key)];
     const head = el("div", { class: "why-head" }, el("h3", {}, `Why does ${headName(asked.layer, asked.head, place.quantity)} look from \u201c${from}\u201d to \u201c${to}\u201d?`), close);
     if (!found && page.live) this.ask(asked);
-    this.node.replaceChildren(head, ...(typeof found === "object" ? this.reason(found) : [found ? el("p", { class: "bad" }, found) : page.live ? el("p", {}, "Asking the model \u2026") : this.elsewhere(place)]));
+    this.node.replaceChildren(head, ...(typeof found === "object" ? this.reason(found, place) : [found ? el("p", { class: "bad" }, found) : page.live ? el("p", {}, "Asking the model \u2026") : this.elsewhere(place)]));
   }
 
   private ask(asked: Asked): void {
@@ -58,7 +60,7 @@ export class Why {
     this.update();
   }
 
-  private reason({ score, weight, sides }: Reason): HTMLElement[] {
+  private reason({ at, score, weight, sides, product, rivals }: Reason, { stack }: Place): HTMLElement[] {
     const says = `The weight is ${numberText(weight)}; its score before the softmax is ${numberText(score)}. Either list adds up to that score: what the query is made of, with the key held, and what the key is made of, with the query held.`;
     const largest = Math.max(...sides.flatMap(({ parts, rest }) => [...parts.map(([, , part]) => Math.abs(part)), Math.abs(rest)]), 1e-9);
     const lists = sides.map((side, at) => {
@@ -66,7 +68,9 @@ export class Why {
       if (side.others) rows.push(barOf(`${side.others} others`, side.rest, largest));
       return el("div", {}, el("h4", {}, at === 0 ? "The query" : "The key"), el("ul", {}, ...rows));
     });
-    return [el("p", {}, says), el("div", { class: "why-sides" }, ...lists)];
+    const dimensions = product ? productOf(product) : el("p", {}, "By dimension: the scores of this model are no plain product of one query and one key.");
+    const others = rivals ? rivalsOf(rivals, at[3], stack.keys.tokens) : el("p", {}, "Other weights: this one is pinned down. Whatever gives the head the same output gives this weight too.");
+    return [el("p", {}, says), el("div", { class: "why-sides" }, ...lists), others, dimensions];
   }
 
   private elsewhere({ stack, quantity }: Place): HTMLElement {

@@ -28,6 +28,7 @@ SHOW_HELP = """Show a result again: what was run, its table, its figures.
 
   headwise show out
   headwise show out/surface --figure fig2 --save fig2.pdf
+  headwise show out/surface --where quantity=raw,layer=3 --sort -entropy
   headwise show out/surface --json -
   headwise show out/surface --figure fig2 --save fig2.pdf --width 3.3in --font serif --no-title
 """
@@ -81,6 +82,8 @@ Width = Annotated[str | None, typer.Option(help="For a paper: the figure's width
 Font = Annotated[str | None, typer.Option(help="For a paper: serif, sans, or the name of a font.")]
 NoTitle = Annotated[bool, typer.Option("--no-title", help="For a paper: the title goes to a file for the caption.")]
 All = Annotated[bool, typer.Option("--all", help="Every row and column of the table.")]
+Where = Annotated[str | None, typer.Option(help="Only these rows of the table: COLUMN=VALUE, several with commas.")]
+Sort = Annotated[str | None, typer.Option(help="Sort the table by COLUMN; -COLUMN: the largest first.")]
 FigureName = Annotated[str | None, typer.Option("--figure", help="One figure of the result.")]
 Save = Annotated[Path | None, typer.Option(help="Where to write it: .svg, .png, .pdf or .html.")]
 Json = Annotated[str | None, typer.Option("--json", help="Write facts and table as JSON; - for standard output.")]
@@ -138,7 +141,10 @@ def show(
     font: Font = None,
     no_title: NoTitle = False,
     all_: All = False,
+    where: Where = None,
+    sort: Sort = None,
 ) -> None:
+    from headwise.cli.tables import print_table
     from headwise.results import STUDY, open_result
 
     if json_ is not None:
@@ -155,7 +161,7 @@ def show(
     result = open_result(folder, STUDY)
     if figure is None:
         _summary(result)
-        _print_table(result, whole=all_)
+        print_table(result, whole=all_, where=where, sort=sort, first_by=_first_by(result))
         return
     path = save or Path(f"{figure}.svg")
     if width is not None or font is not None or no_title:
@@ -168,6 +174,20 @@ def show(
     from headwise.plots.theme import save_chart
 
     print(f"wrote {save_chart(result.figure(figure), path)}")
+
+
+def _first_by(result: Result) -> tuple[str, ...]:
+    """By what the study sorts its table for people; a plug-in's study may be gone."""
+    from headwise.cli.remembered import remembered  # studies import transformers, which takes seconds
+
+    rows = remembered("first-by", _every_first_by)
+    return next((tuple(by) for name, *by in rows if name == result.manifest["study"]), ())
+
+
+def _every_first_by() -> list[list[str]]:
+    from headwise.studies import STUDIES
+
+    return [[name, *study.first_by] for name, study in STUDIES.items()]
 
 
 def _of(result: Result) -> str:
@@ -219,27 +239,3 @@ def _document(result: Result) -> dict[str, Any]:
         "figures": list(result.figures),
         "table": shown(result.table).to_dicts(),
     }
-
-
-ROWS = 24  # of a table on the terminal, unless all are asked for
-
-
-def _print_table(result: Result, *, whole: bool) -> None:
-    """The columns that tell rows apart, rounded; what is the same in all of them is said once."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from headwise.results.shown import number, shown
-
-    table = shown(result.table)
-    same = [] if whole or len(table) < 2 else [name for name in table.columns if table[name].n_unique() == 1]
-    told = [f"{name} {table[name][0]}" for name in same if table[name][0] is not None]
-    if told:
-        print(f"  in every row: {', '.join(told)}")
-    rest = table.drop(same)
-    printed = Table(*(name.replace("_", " ") for name in rest.columns), box=None, pad_edge=False, header_style="bold")
-    for row in (rest if whole else rest.head(ROWS)).iter_rows():
-        printed.add_row(*("–" if v is None else number(v, ".3g") if isinstance(v, float) else str(v) for v in row))
-    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(printed)
-    if not whole and len(rest) > ROWS:
-        print(f"  … {len(rest) - ROWS:,} more rows; --all prints them, {result.folder}/table.parquet has them")

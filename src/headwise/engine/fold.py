@@ -19,6 +19,7 @@ from headwise.studies.study import Reading, State, Stats, Study, packed, plus, u
 from headwise.text.corpus import Document, Shard
 from headwise.types import Encoding, Layer
 
+EVERY = "reading"  # the pass that all studies share
 NO_PAIR = (
     "without a pair: an encoder–decoder reads source and target; give pairs, or take its encoder alone, --task encoder"
 )
@@ -78,15 +79,29 @@ def known(model: Model, studies: Sequence[Study], opening: Sequence[Document], p
     return {study.name: study.prepare(model, texts) for study in studies if study.has("prepare")}
 
 
+Tell = Callable[[int, int, str], None]
+"""(documents and tokens of the shard that are done, which study is at work): how far a shard is."""
+
+
+def silent(_documents: int, _tokens: int, _doing: str) -> None:
+    """Nobody looks."""
+
+
 def fold(
-    model: Model, studies: Sequence[Study], shard: Shard, plan: Plan, before: Mapping[str, Any] | None = None
-) -> Folded:
-    """Read, batch by length, run, observe; `before` is what `known` found."""
+    model: Model, studies: Sequence[Study], shard: Shard, plan: Plan, before: Mapping[str, Any] | None = None,
+    tell: Tell = silent,
+) -> Folded:  # fmt: skip
+    """Read, batch by length, run, observe; `before` is what `known` found, `tell` hears how far it is."""
     counts: Counter[str] = Counter()
     items = list(readable(model, shard.documents, plan, counts))
     states: dict[str, State] = {study.name: State() for study in studies}
+    unread = len(shard.documents) - len(items)
+    done, tokens = unread, 0
     for batch in batches(items, plan.batch_tokens, padded=model.proof.padding):
-        _observe(model, studies, batch, states, plan, before or {})
+        for doing in _observe(model, studies, batch, states, plan, before or {}):
+            tell(done, tokens, doing)
+        done, tokens = done + len(batch), tokens + sum(len(item.text) for item in batch)
+        tell(done, tokens, EVERY)
     counts["documents"] += len(items)
     counts["tokens"] += sum(len(item.text) for item in items)
     return Folded(states, counts, plan.digest)
@@ -131,8 +146,11 @@ def _item(model: Model, document: Document, plan: Plan) -> Item:
 def _observe(
     model: Model, studies: Sequence[Study], items: Sequence[Item], states: dict[str, State], plan: Plan,
     before: Mapping[str, Any],
-) -> None:  # fmt: skip
-    """One pass for all studies; gradients of masked texts need a second one, and some studies ask for their own."""
+) -> Iterator[str]:  # fmt: skip
+    """One pass for all studies; gradients of masked texts need a second one, and some studies ask for their own.
+
+    Yields, before each part of the work, whose it is.
+    """
     documents, notes = torch.tensor([item.number for item in items]), tuple(item.notes for item in items)
     targets = [item.target for item in items if item.target is not None]
     batch = model.batch([item.text for item in items], targets)
@@ -141,6 +159,7 @@ def _observe(
     def add(study: Study, state: Stats) -> None:
         states[study.name] = plus(states[study.name], state)
 
+    yield EVERY
     waiting = [study for study in studies if study.has("observe") or study.has("observe_hidden")]
     if any(study.gradient for study in studies):
         task = lesson(model, batch.texts, documents, plan.seed)
@@ -156,6 +175,7 @@ def _observe(
         _one_pass(model, waiting, reading, add)
     for study in studies:
         if study.has("ask"):
+            yield study.name
             add(study, study.ask(model, reading))
 
 

@@ -1,4 +1,7 @@
-"""A bar with rate and time left on a terminal; nothing elsewhere."""
+"""A bar with rate and time left on a terminal; nothing elsewhere.
+
+It counts texts, also inside a shard, and says which study is at work; its columns keep their width.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from headwise.engine.fold import EVERY
 from headwise.engine.plan import Plan
 from headwise.text.terminal import unguarded
 
@@ -18,23 +22,36 @@ class Progress:
 
     bar: Any = None
     task: Any = None
+    wide: int = 0  # of the column that says who is at work
     sizes: dict[int, int] = field(default_factory=dict)
+    done: int = 0  # documents and tokens of finished shards
     tokens: int = 0
+    begun: dict[int, tuple[int, int]] = field(default_factory=dict)  # the same of shards at work
 
     def start(self, shard: int, documents: int) -> None:
         self.sizes[shard] = documents
 
     def skip(self, documents: int) -> None:
-        self._advance(documents)
+        self.done += documents
+        self._show()
+
+    def within(self, shard: int, documents: int, tokens: int, doing: str) -> None:
+        """So much of a shard is done, and this study is at work."""
+        self.begun[shard] = (documents, tokens)
+        self._show(doing)
 
     def finish(self, shard: int, tokens: int) -> None:
-        self.tokens += tokens
-        self._advance(self.sizes.pop(shard, 0))
+        self.begun.pop(shard, None)
+        self.done, self.tokens = self.done + self.sizes.pop(shard, 0), self.tokens + tokens
+        self._show()
 
-    def _advance(self, documents: int) -> None:
-        if self.bar is not None:
-            elapsed = self.bar.tasks[0].elapsed or 1.0
-            self.bar.update(self.task, advance=documents, rate=f"{self.tokens / elapsed:,.0f} tokens/s")
+    def _show(self, doing: str | None = None) -> None:
+        if self.bar is None:
+            return
+        elapsed = self.bar.tasks[0].elapsed or 1.0
+        documents, tokens = (sum(part) for part in zip((self.done, self.tokens), *self.begun.values(), strict=True))
+        named = {} if doing is None else {"description": doing.ljust(self.wide)}
+        self.bar.update(self.task, completed=documents, rate=f"{tokens / elapsed:>9,.0f} tokens/s", **named)
 
 
 @contextmanager
@@ -53,9 +70,31 @@ def watched(plan: Plan, *, shown: bool | None) -> Iterator[Progress]:
     # subtle: what is printed beside the bar goes its own way, where it is guarded; rich would obey links in it
     apart: dict[str, Any] = {"redirect_stdout": False, "redirect_stderr": False}
     with progress.Progress(*columns, console=Console(file=unguarded(sys.stderr)), **apart) as bar:
-        total = sum(1 for _ in plan.corpus.documents()) // (2 if plan.corpus.segments else 1)
-        task = bar.add_task(", ".join(plan.studies), total=total, rate="")
-        yield Progress(bar, task)
+        wide = max(map(len, (*plan.studies, EVERY)))
+        task = bar.add_task(EVERY.ljust(wide), total=documents_of(plan), rate="")
+        yield Progress(bar, task, wide)
+
+
+def documents_of(plan: Plan) -> int:
+    """How many texts the corpus has, or about so many where it is cut into segments."""
+    return sum(1 for _ in plan.corpus.documents()) // (2 if plan.corpus.segments else 1)
+
+
+def foretold(passes: int, texts: int, seconds: float) -> str:
+    """How long it will take, in words.
+
+    >>> foretold(258, 8, 0.05)
+    'about 258 passes a text; 8 texts will take about 2 minutes'
+    """
+    whole = passes * texts * seconds
+    long = (
+        f"{whole / 3600:.1f} hours"
+        if whole >= 5400
+        else f"{whole / 60:.0f} minutes"
+        if whole >= 90
+        else f"{whole:.0f} s"
+    )
+    return f"about {passes:,} passes a text; {texts:,} text{'s' if texts != 1 else ''} will take about {long}"
 
 
 def teller(study: str, shown: bool | None) -> Callable[[str], None]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,11 +27,11 @@ import torch
 
 from headwise.allowed import check_all
 from headwise.engine.fold import Folded
-from headwise.engine.local import fold_locally
+from headwise.engine.local import Within, fold_locally
 from headwise.engine.options import OPTIONS
 from headwise.engine.parts import dealt, tables_without
 from headwise.engine.plan import Plan, model_facts
-from headwise.engine.progress import Progress, teller, watched
+from headwise.engine.progress import Progress, documents_of, foretold, teller, watched
 from headwise.engine.witness import proved
 from headwise.errors import InputError
 from headwise.models.load import load, own_task
@@ -145,7 +146,9 @@ def _carried_out(
     if (done := _finished(plan, folders)) is not None:
         shutil.rmtree(out / WORK, ignore_errors=True)  # of a run that was killed when all but this was done
         return done
+    began = time.perf_counter()
     proof = proved(model, plan)
+    _foretell(chosen, plan, proof, (time.perf_counter() - began) / 2, progress)  # it runs the model twice
     work = _work_folder(out / WORK, plan)
     total = _fold_all(model, plan, work, _workforce(crew, model, plan), progress)
     facts = _facts(plan, model, total, proof, crew)
@@ -156,6 +159,17 @@ def _carried_out(
     }
     shutil.rmtree(work)
     return results
+
+
+def _foretell(
+    studies: Sequence[Study], plan: Plan, proof: Mapping[str, Any] | None, seconds: float, progress: bool | None
+) -> None:
+    """Before it starts: how long the studies with many passes a text will take, by the pass that was made."""
+    for study in studies:
+        passes = 0 if proof is None else study.passes(proof["tokens"])
+        if passes:
+            texts = documents_of(plan) if not study.settings().get("texts") else study.settings()["texts"]
+            teller(study.name, progress)(foretold(passes, min(texts, documents_of(plan)), seconds))
 
 
 def _home(out: str | Path, plan: Plan) -> tuple[str | None, Path]:
@@ -207,17 +221,17 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return f"An interrupted run is resumed as it was begun, but {', '.join(changed)} differ."
 
 
-Workforce = Callable[[Iterable[Shard]], Iterator[tuple[int, Folded]]]
+Workforce = Callable[[Iterable[Shard], Within], Iterator[tuple[int, Folded]]]
 
 
 def _workforce(crew: Crew, model: Model, plan: Plan) -> Workforce:
     if crew.engine == "local":
-        return lambda shards: fold_locally(model, shards, plan)
+        return lambda shards, within: fold_locally(model, shards, plan, within)
     if crew.engine == "ray":
         from headwise.engine.ray import fold_on_ray
 
         opening = plan.opening(model)
-        return lambda shards: fold_on_ray(
+        return lambda shards, _within: fold_on_ray(
             shards, plan, opening=opening, address=crew.address, workers=crew.workers, threads=crew.threads
         )
     raise InputError(f"An engine is local or ray, but {crew.engine!r} was asked for.")
@@ -240,7 +254,7 @@ def _fold_all(model: Model, plan: Plan, work: Path, workforce: Workforce, progre
                 bar.skip(len(shard.documents))
 
     with watched(plan, shown=progress) as bar:
-        for number, folded in workforce(missing()):
+        for number, folded in workforce(missing(), bar.within):
             write_shard(work, number, folded.tensors(), {"counts": dict(folded.counts)}, plan=plan.digest)
             bar.finish(number, folded.counts.get("tokens", 0))
     plan.corpus.verify()

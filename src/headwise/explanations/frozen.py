@@ -73,13 +73,15 @@ class Frozen(TorchFunctionMode):
     """While it is active, what a model computes is the frozen network; `leaves` fills up.
 
     `side`: of a product a @ b of activations, "left" or "right", the factor that is not held; by default each is for
-    one half. `scores`: what the last softmax read.
+    one half. `scores`: what the last softmax read. `scored`: the products (a, b, a @ b) of activations before it.
     """
 
     def __init__(self, freezing: Freezing, *, cut: Callable[[Tensor], Tensor] | None = None, side: str | None = None):
         super().__init__()
         self.freezing, self.cut, self.side, self.leaves, self.stack = freezing, cut, side, Leaves(), ""
         self.scores: Tensor | None = None
+        self.scored: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.products: list[tuple[Tensor, Tensor, Tensor]] = []  # since that softmax
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -178,6 +180,7 @@ def _rms_norm(_frozen: Frozen, _func: Any, args: tuple[Any, ...], kwargs: dict[s
 def _softmax(frozen: Frozen, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     out = func(*args, **kwargs)
     frozen.scores = args[0] if args else kwargs["input"]
+    frozen.scored, frozen.products = frozen.products, []
     if frozen.freezing.attention == "frozen":
         return out.detach()
     given: list[Any] = [*args, kwargs.get("dim", -1)]
@@ -220,8 +223,18 @@ def _matrix_product(frozen: Frozen, func: Any, args: tuple[Any, ...], kwargs: di
     if not (depends(a) and depends(b)):
         return func(*args, **kwargs)
     if frozen.side is not None:
-        return func(a, b.detach(), **kwargs) if frozen.side == "left" else func(a.detach(), b, **kwargs)
+        out = func(a, b.detach(), **kwargs) if frozen.side == "left" else func(a.detach(), b, **kwargs)
+        frozen.products.append((a, b, out))
+        return out.clone()  # subtle: Falcon divides it in place, and then it would be no product any more
     return func(a / 2, b.detach(), **kwargs) + func(a.detach(), b / 2, **kwargs)
+
+
+def _sum_of_product(frozen: Frozen, _func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """baddbmm, β c + α a @ b: the product and the sum, one after the other."""
+    given = {"beta": 1, "alpha": 1, **dict(zip(("input", "batch1", "batch2"), args, strict=False)), **kwargs}
+    product = _matrix_product(frozen, torch.bmm, (given["batch1"], given["batch2"]), {}) * given["alpha"]
+    more = given["input"] * given["beta"]
+    return product + (more if depends(more) else frozen.leaves.constant(more))
 
 
 def _joined(frozen: Frozen, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -268,6 +281,7 @@ RULES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("max", "amax"), _largest),
     "linear": _linear,
     "addmm": _addmm,
+    "baddbmm": _sum_of_product,
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
     "softmax": _softmax,

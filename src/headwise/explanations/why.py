@@ -30,6 +30,8 @@ from headwise.attributions.passes import plain_experts
 from headwise.attributions.prediction import attend_all
 from headwise.errors import ModelError
 from headwise.explanations.frozen import Freezing, Frozen, freezing
+from headwise.explanations.query_key import QueryKey, query_key_of
+from headwise.explanations.rotations import pairs_of
 from headwise.models.blocks import feed_forwards
 from headwise.models.capture import Call, watching
 from headwise.models.editing import Place, giving
@@ -59,6 +61,7 @@ class Why:
     """`table`: side (query or key), component, stack, layer and head, place and token that it comes from, part.
 
     The parts of each side add up to `score`; `error` is how far they are from it. `weight` is the attention itself.
+    `query_key`: the score by dimensions of the head, where it is one product (query_key.py).
     """
 
     cell: Cell
@@ -67,6 +70,7 @@ class Why:
     weight: float
     table: pl.DataFrame
     error: float
+    query_key: QueryKey | None = None
 
     def top(self, count: int = 5) -> pl.DataFrame:
         """The largest parts of each side, by size."""
@@ -107,6 +111,27 @@ def why(trace: Trace, stack: str, layer: int, head: int, query: int, key: int) -
     return whys(trace, [Cell(stack, layer, head, query, key)])[0]
 
 
+@WAYS.add("query_key", "The product of one query and one key, dimension by dimension.")
+def query_key(trace: Trace, stack: str, layer: int, head: int, query: int, key: int) -> QueryKey:
+    """The score of one cell by the dimensions of its head."""
+    cell = Cell(stack, layer, head, query, key)
+    reached, mode = _until(trace, (stack, layer), "left")
+    _read(trace.model, reached, mode, cell)
+    return _product_of(trace, mode, cell)
+
+
+def _product_of(trace: Trace, mode: Frozen, cell: Cell) -> QueryKey:
+    pairs = pairs_of(trace.model, trace.text, trace.target, (cell.stack, cell.layer))
+    return query_key_of(
+        mode, (cell.head, cell.query, cell.key), pairs, where=f"L{cell.layer}.H{cell.head}", name=trace.model.name,
+        tokens=_tokens(trace, cell),
+    )  # fmt: skip
+
+
+def _tokens(trace: Trace, cell: Cell) -> tuple[str, str]:
+    return trace.queries(cell.stack).tokens[cell.query], trace.keys(cell.stack).tokens[cell.key]
+
+
 def whys(trace: Trace, cells: Sequence[Cell]) -> list[Why]:
     """The same for several cells; those of one layer share their two passes."""
     model: Model = trace.model
@@ -129,8 +154,11 @@ def _found(trace: Trace, cell: Cell, runs: Mapping[str, tuple[Reached, Frozen]])
         parts = list(_parts(trace, reached, mode, cell, side))
         error = max(error, _missed(trace.model, parts, score))
         rows += [{"side": side, **row} for row in parts]
-    tokens = (trace.queries(cell.stack).tokens[cell.query], trace.keys(cell.stack).tokens[cell.key])
-    return Why(cell, tokens, score, weight, pl.DataFrame(rows, schema=SCHEMA), error)
+    try:
+        by_dimension = _product_of(trace, runs["query"][1], cell)
+    except ModelError:
+        by_dimension = None
+    return Why(cell, _tokens(trace, cell), score, weight, pl.DataFrame(rows, schema=SCHEMA), error, by_dimension)
 
 
 def _until(trace: Trace, at: Place, side: str) -> tuple[Reached, Frozen]:
@@ -277,4 +305,4 @@ def _missed(model: Model, rows: list[Row], score: float) -> float:
     return error
 
 
-__all__ = ["Cell", "Why", "why", "whys"]
+__all__ = ["Cell", "Why", "query_key", "why", "whys"]

@@ -7,7 +7,8 @@ For a query with weights a over the values V it sees, every b with
 is a distribution that gives the head exactly the same output. They form a polytope around a: `random_alternative` walks
 from a along a random direction of LN([V, 1]) to the wall, `far_alternative` finds the vertex with the least inner
 product with a (a linear programme), and `interval` gives, key by key, the least and the largest weight that any of them
-has: what the map pins down, and what it does not.
+has: what the map pins down, and what it does not. `ends` gives, for one key, the two distributions themselves; whatever
+lies between one of them and a has the same output too.
 """
 
 from __future__ import annotations
@@ -65,6 +66,16 @@ def interval(alpha: Row, values: Values) -> tuple[Row, Row]:
     low = np.array([_solve(unit, fixed, alpha)[key] for key, unit in enumerate(units)])
     high = np.array([_solve(-unit, fixed, alpha)[key] for key, unit in enumerate(units)])
     return np.minimum(low, alpha), np.maximum(high, alpha)
+
+
+def ends(alpha: Row, values: Values, key: int) -> tuple[Row, Row]:
+    """The distributions with the same output that give `key` the least and the largest weight."""
+    fixed = constraints(values)
+    if len(fixed) >= len(alpha):
+        return alpha, alpha
+    unit = np.eye(len(alpha))[key]
+    low, high = _solve(unit, fixed, alpha), _solve(-unit, fixed, alpha)
+    return (low if low[key] < alpha[key] else alpha), (high if high[key] > alpha[key] else alpha)
 
 
 def _solve(cost: Row, fixed: Float[ndarray, "rows key"], alpha: Row) -> Row:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -13,27 +13,38 @@ from headwise.plots.theme import SEQUENTIAL
 CELL = 24
 
 
-def head_grid(table: pl.DataFrame, panels: Mapping[str, str], *, tops: Mapping[str, float] | None = None) -> Any:
-    """One grid for each value of column `what`; `panels` gives its title, `tops` where its colours end."""
+def head_grid(
+    table: pl.DataFrame,
+    panels: Mapping[str, str],
+    *,
+    tops: Mapping[str, float] | None = None,
+    told: Sequence[str] = (),
+) -> Any:
+    """One grid for each value of column `what`; `panels` gives its title, `tops` where its colours end.
+
+    `told` are columns that the pointer shows besides name and value.
+    """
     tops = tops or {}
-    charts = [_grid(table.filter(pl.col("what") == what), title, tops.get(what)) for what, title in panels.items()]
+    charts = [
+        _grid(table.filter(pl.col("what") == what), title, tops.get(what), told) for what, title in panels.items()
+    ]
     return alt.hconcat(*charts, spacing=30).resolve_scale(color="independent")
 
 
-def _grid(table: pl.DataFrame, title: str, top: float | None) -> Any:
+def _grid(table: pl.DataFrame, title: str, top: float | None, told: Sequence[str]) -> Any:
     layers, heads = table["layer"].n_unique(), table["head"].n_unique()
     most = max(table["value"].to_list(), default=1.0) if top is None else top
     scale = alt.Scale(range=SEQUENTIAL, domain=[0, most or 1], interpolate="rgb", clamp=True)
     axis = alt.Axis(labelAngle=0, ticks=False)
     height = max(CELL * layers, 80)
     return (
-        alt.Chart(table.select("layer", "head", "name", "value"))
+        alt.Chart(table.select("layer", "head", "name", "value", *told))
         .mark_rect(stroke="white", strokeWidth=1)
         .encode(
             x=alt.X("head:O", title="head", axis=axis),
             y=alt.Y("layer:O", title="layer", axis=axis),
             color=alt.Color("value:Q", scale=scale, title=None, legend=alt.Legend(gradientLength=height)),
-            tooltip=["name:N", alt.Tooltip("value:Q", format=".4g")],
+            tooltip=["name:N", alt.Tooltip("value:Q", format=".4g"), *(f"{column}:N" for column in told)],
         )
         .properties(
             width=CELL * heads,

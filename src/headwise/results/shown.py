@@ -13,6 +13,11 @@ import polars as pl
 import polars.selectors as cs
 
 UNDEFINED = "undefined"
+UNITS = {  # of columns that mean the same in every table
+    **dict.fromkeys(("entropy", "js"), "nats"),
+    **dict.fromkeys(("null_share", "unique_rows", "identifiable_rows", "carried", "parked", "sent"), "of 1"),
+    **dict.fromkeys(("accuracy", "chosen_accuracy", "visible"), "of 1"),
+}
 NOT_FINITE = re.compile(r"(?<![\w.-])[+-]?(?:nan|inf)(?=[%\s,;:.)/]|$)")  # as a format writes it
 
 

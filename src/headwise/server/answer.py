@@ -19,7 +19,7 @@ from headwise.traces import Trace
 from headwise.viewer.build import html_of
 from headwise.viewer.explained import page as explained_page
 from headwise.viewer.of_trace import page_of_trace, shown
-from headwise.viewer.why import told
+from headwise.viewer.why import cell_told
 
 SETS = ("quick", "all")
 MOST_CHARACTERS = 20_000  # of text and pair together
@@ -119,7 +119,7 @@ def page_for(job: Job, models: Mapping[str, Model], *, max_tokens: int) -> bytes
             return explained_page(explain(model, ask.text, ask.pair)).encode("ascii")
         trace = model.trace(ask.text, ask.pair)
         if ask.why is not None:
-            return json.dumps(told(trace.why(**ask.why))).encode("ascii")
+            return json.dumps(cell_told(trace, **ask.why)).encode("ascii")
         names = quantity_labels() if ask.quantities is None else ask.quantities
         page = page_of_trace(Watched(trace, job, len(names) * len(trace.stacks)), quantities=ask.quantities,
                              off=None if ask.off is None else [ask.off])  # fmt: skip

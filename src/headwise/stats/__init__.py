@@ -10,6 +10,7 @@ from headwise.stats.rank import RankHistogram
 from headwise.stats.reservoir import Reservoir
 from headwise.stats.statistic import Statistic, merge, pack, unpack
 from headwise.stats.sums import Sums
+from headwise.stats.top import Top
 
 __all__ = [
     "NORMS",
@@ -28,6 +29,7 @@ __all__ = [
     "Reservoir",
     "Statistic",
     "Sums",
+    "Top",
     "merge",
     "pack",
     "ravel",

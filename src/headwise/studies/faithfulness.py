@@ -96,6 +96,9 @@ class Faithfulness(Study):
         head_of(model)
         Removal.of(model, self.removal)
 
+    def passes(self, tokens: int) -> int:
+        return PASSES + tokens
+
     def ask(self, model: Model, reading: Reading) -> Stats:
         """Explanations of all methods, then one round of passes over all that they want removed."""
         first = reading.first(self.texts, model)

@@ -60,6 +60,7 @@ class Importance(Study):
     """Nothing to choose."""
 
     title: ClassVar[str] = "What the loss depends on"
+    first_by: ClassVar[tuple[str, ...]] = ("-to_other",)
     needs: ClassVar[Needs] = Needs(("encoder", "decoder"), task=("masked-lm", "causal-lm"))
     captions: ClassVar[Mapping[str, str]] = {
         "fig3": "how much the loss hangs on attention to each kind of token, head by head (Clark et al. 2019)",

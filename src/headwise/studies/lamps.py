@@ -54,6 +54,7 @@ class Lit(Study):
     """`resamples` of the texts give the intervals, from `seed`."""
 
     title: ClassVar[str] = "May a head's map be shown?"
+    first_by: ClassVar[tuple[str, ...]] = ("stack", "-null_share")
     captions: ClassVar[Mapping[str, str]] = {"lamps": "the numbers that light the lamps of every head, head by head"}
     resamples: int = setting(1000, least=100, most=10**6)
     seed: int = setting(0, least=0, most=SEED)

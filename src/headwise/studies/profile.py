@@ -63,7 +63,7 @@ class Profile(Study):
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         """The part that these rows have in each document's means; blocks of rows are kept apart until the end."""
-        parts = _means(layer, reading, self.quantity)
+        parts = text_means(layer, reading, self.quantity)
         pieces = {int(number): part[None] for number, part in zip(reading.documents, parts, strict=True)}
         return {at(f"rows {layer.first_row}", layer): Pieces.of(pieces)}
 
@@ -103,7 +103,7 @@ class Profile(Study):
         return each_stack(setting, drawn)
 
 
-def _means(layer: Layer, reading: Reading, quantity: str) -> Float64[Tensor, "batch head number"]:
+def text_means(layer: Layer, reading: Reading, quantity: str) -> Float64[Tensor, "batch head number"]:
     """Σ over these rows of (number · the row's weight in its document); NaN where a document has no such row."""
     kinds = reading.key_kinds(layer).to(layer.alpha.dtype)
     all_rows = reading.row_weights(layer)

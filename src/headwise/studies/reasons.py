@@ -93,6 +93,9 @@ class Reasons(Study):
         if task_of(model) == "token-classification":
             raise ModelError(f"{model.name} labels every word; explain one with headwise explain --at WORD.")
 
+    def passes(self, tokens: int) -> int:
+        return PASSES + tokens
+
     def ask(self, model: Model, reading: Reading) -> Stats:
         first = reading.first(self.texts, model)
         if first is None:

@@ -167,6 +167,7 @@ class Study(ABC):
     needs: ClassVar[Needs] = Needs()
     cost: ClassVar[Cost] = "pass"  # shares the one pass, has passes of its own, or learns for long
     by_name: ClassVar[bool] = False  # True: in a report only where it is named
+    first_by: ClassVar[tuple[str, ...]] = ()  # columns that `show` sorts by; with a minus the largest first
     fewest: ClassVar[int] = 1  # texts that it takes to say anything
     captions: ClassVar[Mapping[str, str]] = {}  # by figure: what is to be seen, in a line
     own_head: ClassVar[bool] = (
@@ -205,6 +206,10 @@ class Study(ABC):
         """Raise, with the reason, where the study does not apply to the model."""
         if (lack := self.needs.lacks_model(self.name, model)) is not None:
             raise InputError(lack)
+
+    def passes(self, tokens: int) -> int:  # noqa: ARG002 - most studies share the one pass
+        """About how many passes of its own a text of so many tokens takes; told before a run where it is any."""
+        return 0
 
     @classmethod
     def for_report(cls, means: Means) -> Mapping[str, Any]:  # noqa: ARG003 - most studies cost the shared pass alone

@@ -45,6 +45,7 @@ class Surface(Study):
     """`quantities`: the maps to look at."""
 
     title: ClassVar[str] = "Where heads look"
+    first_by: ClassVar[tuple[str, ...]] = ("quantity", "entropy")
     captions: ClassVar[Mapping[str, str]] = {
         "fig2": "attention to special tokens and punctuation, head by head (Clark et al. 2019)",
         "fig2-bottom": "attention to separators, from separators and from all other tokens",

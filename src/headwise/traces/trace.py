@@ -56,6 +56,25 @@ class Alternative:
 
 
 @dataclass(frozen=True)
+class Rivals:
+    """All that one weight can be while the head's output stays: the rows at both ends of its interval, and between."""
+
+    key: int
+    own: Float[Tensor, " key"]
+    low: Float[Tensor, " key"]  # with the least weight on `key`
+    high: Float[Tensor, " key"]  # with the largest
+    change: float  # ‖new output − output‖ / ‖output‖ of the head, the larger of both ends; no more between them
+
+    def at(self, weight: float) -> Float[Tensor, " key"]:
+        """The row that gives `key` this weight: from the model's own row straight to that end of the interval."""
+        least, own, most = (float(row[self.key]) for row in (self.low, self.own, self.high))
+        if not least <= weight <= most:
+            raise InputError(f"This weight goes from {least:.4g} to {most:.4g}, but {weight:g} was asked for.")
+        end, far = (self.low, least) if weight < own else (self.high, most)
+        return self.own if weight == own else self.own + (end - self.own) * ((weight - own) / (far - own))
+
+
+@dataclass(frozen=True)
 class Trace:
     """One text through one model. `layers` are whole, unpadded and of batch size 1.
 
@@ -203,6 +222,17 @@ class Trace:
         ends[:, seen] = torch.tensor(np.stack(simplex.interval(row, values))).to(ends)
         return ends[0], ends[1]
 
+    def rival_weights(self, layer: int, head: int, query: int, key: int, *, stack: str | None = None) -> Rivals:
+        """One weight within its interval, and how the other weights of the query move with it: same head output."""
+        whole = self._cell(layer, head, query, key, stack)
+        row, values, seen = self._row(whole, head, query)
+        place = int(seen[: key + 1].sum()) - 1
+        rows = torch.zeros(3, len(seen), dtype=torch.float64, device=seen.device)
+        rows[:, seen] = torch.tensor(np.stack([row, *simplex.ends(row, values, place)])).to(rows)
+        changed = whole.alpha[0, head].double().repeat(2, 1, 1)
+        changed[:, query] = rows[1:]
+        return Rivals(key, *rows, change=max(_output_change(whole, head, each) for each in changed))
+
     def of(self, stack: str | None = None) -> list[Layer]:
         """The layers of one stack."""
         stack = self._stack(stack)
@@ -237,15 +267,31 @@ class Trace:
 
         See `headwise.explanations.why`; the model is run again, up to this layer.
         """
-        visible = self._layer(layer, head, stack).visible[0]
+        return self._of_cell("why", layer, head, query, key, stack)
+
+    def query_key(self, layer: int, head: int, query: int, key: int, *, stack: str | None = None) -> Any:
+        """One query times one key, dimension by dimension of the head, and what else is in their score.
+
+        See `headwise.explanations.query_key`; the model is run again, up to this layer.
+        """
+        return self._of_cell("query_key", layer, head, query, key, stack)
+
+    def _of_cell(self, way: str, layer: int, head: int, query: int, key: int, stack: str | None) -> Any:
+        self._cell(layer, head, query, key, stack)
+        self._check_model(way)
+        with self.model.changed(*self.change):
+            return WAYS[way](self, self._stack(stack), layer, head, query, key)
+
+    def _cell(self, layer: int, head: int, query: int, key: int, stack: str | None) -> Layer:
+        """The layer of a cell, once the query sees the key."""
+        whole = self._layer(layer, head, stack)
+        visible = whole.visible[0]
         for name, place, size in zip(("Queries", "Keys"), (query, key), visible.shape, strict=True):
             if not 0 <= place < size:
                 raise InputError(f"{name} go from 0 to {size - 1}, but {place} was asked for.")
         if not visible[query, key]:
             raise InputError(f"A query must see the key, but {query} does not see {key}; there is no score.")
-        self._check_model("why")
-        with self.model.changed(*self.change):
-            return WAYS["why"](self, self._stack(stack), layer, head, query, key)
+        return whole
 
     def brought(self, **options: Any) -> Any:
         """Which head brought what to the model's own answer to this text: an explanation in units of heads.
@@ -342,4 +388,4 @@ def _output_change(layer: Layer, head: int, changed: Float[Tensor, "query key"])
     return float(torch.where(moved == 0, 0.0, moved / size).max())  # a head whose W_O is zero sends nothing either way
 
 
-__all__ = ["Alternative", "NullSpace", "Trace"]
+__all__ = ["Alternative", "NullSpace", "Rivals", "Trace"]

@@ -16,6 +16,7 @@ from headwise.interventions.matters import matters_of
 from headwise.interventions.outcomes import DISTANCES, kind_of
 from headwise.lamps import Head, lamps
 from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, WEIGHT, Quantity, Size, every
+from headwise.text.written import written
 from headwise.traces import Trace
 from headwise.traces.lamps import trace_lamps
 from headwise.viewer.payload import (
@@ -98,7 +99,7 @@ def page_of_trace(
     stacks = tuple(replace(stack, telling=telling(stack)) for stack in stacks)
     start = opening(opening_stack(stacks))
     page = Page(
-        title=_title(trace),
+        title=written(trace.queries(trace.stacks[0])),
         model=trace.model_name,
         stacks=stacks,
         missing=tuple(dict.fromkeys(missing)),
@@ -160,21 +161,6 @@ def side_of(encoding: Any) -> Side:
         unit=tuple(int(number) for number in encoding.unit),
         words=tuple(encoding.words),
     )
-
-
-def _title(trace: TraceLike) -> str:
-    """The text as it was written, as far as its words and their places tell; a pair is parted by a slash."""
-    encoding = trace.queries(trace.stacks[0])
-    title, end, segment = "", 0, None
-    for unit, word in enumerate(encoding.words):
-        members = [at for at, number in enumerate(encoding.unit) if number == unit]
-        if not members or any(encoding.special[at] for at in members):
-            continue
-        here, word_end = encoding.segment[members[0]], encoding.offsets[members[-1]][1]
-        # a word's span may begin with the space before it, so the space is what the word itself does not fill
-        joint = "" if segment is None else " / " if here != segment else " " if word_end - end > len(word) else ""
-        title, end, segment = title + joint + word, word_end, here
-    return title
 
 
 def _stack(

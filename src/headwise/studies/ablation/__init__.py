@@ -66,6 +66,7 @@ class Ablation(Study):
     """
 
     title: ClassVar[str] = "Which heads matter"
+    first_by: ClassVar[tuple[str, ...]] = ("part", "-value")
     cost: ClassVar[Cost] = "passes"
     own_head: ClassVar[bool] = True
     captions: ClassVar[Mapping[str, str]] = {

@@ -127,6 +127,9 @@ class Adversary(Study):
                     chosen.append((text, row - layer.first_row))
         return chosen
 
+    def passes(self, tokens: int) -> int:
+        return PASSES + tokens
+
     def ask(self, model: Model, reading: Reading) -> Stats:
         """Per-instance adversaries, and the ranks of attention against those of importance."""
         first = reading.first(self.texts, model)

@@ -59,6 +59,7 @@ class Syntax(Study):
     """
 
     title: ClassVar[str] = "Heads as parsers"
+    first_by: ClassVar[tuple[str, ...]] = ("-accuracy",)
     needs: ClassVar[Needs] = Needs(("encoder", "decoder"), "parse")
     captions: ClassVar[Mapping[str, str]] = {
         "table1": "the best head of each relation, against the best fixed offset (Clark et al. 2019)",

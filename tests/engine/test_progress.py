@@ -1,0 +1,79 @@
+"""How far a run is: texts inside a shard, who is at work, how long it will take."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+import headwise as hw
+from headwise.engine.fold import EVERY, fold
+from headwise.engine.plan import Plan
+from headwise.engine.progress import Progress, foretold
+from headwise.studies import STUDIES
+from headwise.text.corpus import Document, Shard, open_corpus
+
+
+class Bar:
+    """What a bar is told."""
+
+    def __init__(self) -> None:
+        self.tasks, self.told = [SimpleNamespace(elapsed=2.0)], []
+
+    def update(self, _task: object, **fields: object) -> None:
+        self.told.append(fields)
+
+
+def test_texts_are_counted_inside_a_shard_and_finished_ones_once() -> None:
+    bar = Bar()
+    progress = Progress(bar, None, wide=9)
+    progress.skip(64)  # done before
+    progress.start(1, 64)
+    progress.start(2, 10)
+    progress.within(1, 8, 100, "reading")
+    progress.within(2, 3, 60, "mixing")
+    progress.finish(1, 700)
+    progress.finish(2, 90)
+    assert [one["completed"] for one in bar.told] == [64, 72, 75, 131, 138]
+    assert [one.get("description") for one in bar.told] == [None, "reading  ", "mixing   ", None, None]
+    assert bar.told[-1]["rate"].split() == ["395", "tokens/s"]
+    assert len({len(one["rate"]) for one in bar.told}) == 1, "the bar keeps its width"
+
+
+def test_a_shard_tells_after_every_batch_and_before_every_study_that_asks(load) -> None:
+    texts = ["the sea", "the old dog", "", "and the cat of the city"]
+    documents = tuple(Document(number, text) for number, text in enumerate(texts))
+    told: list[tuple[int, int, str]] = []
+    plan = Plan({}, {}, open_corpus("sample"), batch_tokens=1)
+    studies = [STUDIES[name]() for name in ("surface", "mixing")]
+    fold(load("tiny:bert"), studies, Shard(0, documents), plan, tell=lambda *one: told.append(one))
+    assert [documents for documents, _, doing in told if doing == "mixing"] == [1, 2, 3]
+    after = [(documents, doing) for documents, _, doing in told]
+    assert after[:3] == [(1, EVERY), (1, "mixing"), (2, EVERY)], "the empty text is counted as read"
+    assert told[-1][0] == len(texts)
+    assert told[-1][1] == sum(len(load("tiny:bert").encode(text)) for text in texts if text)
+
+
+@pytest.mark.parametrize(
+    ("passes", "texts", "seconds", "said"),
+    [
+        (100, 1, 0.89, "about 100 passes a text; 1 text will take about 89 s"),
+        (100, 2, 0.45, "about 100 passes a text; 2 texts will take about 2 minutes"),
+        (1000, 5399, 0.001, "about 1,000 passes a text; 5,399 texts will take about 90 minutes"),
+        (1000, 5400, 0.001, "about 1,000 passes a text; 5,400 texts will take about 1.5 hours"),
+    ],
+)
+def test_how_long_it_will_take(passes: int, texts: int, seconds: float, said: str) -> None:
+    assert foretold(passes, texts, seconds) == said
+
+
+def test_a_run_says_so_before_it_starts(capsys: pytest.CaptureFixture[str], tmp_path) -> None:
+    corpus = tmp_path / "c.tsv"
+    corpus.write_text("text\tlabel\nthe old city was big\t1\nit was not\t0\n", "utf-8")
+    hw.run(
+        "faithfulness", hw.load("tiny:bert", task="classification"), corpus=corpus, label="label", out=tmp_path / "out",
+        settings={"faithfulness": {"methods": ("random",), "fractions": (0.5,)}}, progress=True, figures=False,
+    )  # fmt: skip
+    said = capsys.readouterr().err
+    assert "faithfulness: about 2" in said
+    assert "passes a text; 2 texts will take about" in said

@@ -1,0 +1,53 @@
+// Rival attention: drag one weight within its interval; the other weights move with it, and the head's output stays.
+//
+// Python gives the query's row as it is and at both ends of the interval (trace.rival_weights). The rows that give a head
+// its output are a convex set, so every row between the model's own and an end is one of them.
+
+import { numberText } from "./decode";
+import { el } from "./dom";
+import { type Rivals, visible } from "./page";
+
+const SHOWN = 24; // keys with a bar of their own, those that move or weigh most
+
+export function rivalsOf({ own, low, high, change }: Rivals, key: number, tokens: string[]): HTMLElement {
+  const [least, mine, most] = [low[key]!, own[key]!, high[key]!];
+  const rowAt = (weight: number): number[] => {
+    const end = weight < mine ? low : high;
+    const share = end[key] === mine ? 0 : (weight - mine) / (end[key]! - mine);
+    return own.map((value, at) => value + (end[at]! - value) * share);
+  };
+  const top = Math.max(...own, ...low, ...high, 1e-9);
+  const moves = own.map((value, at) => Math.max(Math.abs(high[at]! - low[at]!), value));
+  const kept = [...own.keys()].sort((a, b) => moves[b]! - moves[a]! || a - b).slice(0, SHOWN).sort((a, b) => a - b);
+  const bars = kept.map((at) => barOf(visible(tokens[at] ?? ""), own[at]! / top, at === key));
+  const says = el("output", { class: "rival-says" });
+  const slider = el("input", { type: "range", min: least, max: most, step: (most - least) / 200, "aria-label": `Weight of ${visible(tokens[key] ?? "")}`, "data-control": "rival" });
+  const box = el("div", { class: "why-rivals" });
+  const show = (weight: number) => {
+    const row = rowAt(weight);
+    bars.forEach((bar, at) => bar.set(row[kept[at]!]!, top));
+    const sum = row.reduce((total, value) => total + value, 0);
+    Object.assign(box.dataset, { weight: String(row[key]), sum: String(sum), least: String(Math.min(...row)) });
+    says.textContent = `${numberText(row[key]!)} (the model's own: ${numberText(mine)}; it can be anything from ${numberText(least)} to ${numberText(most)})`;
+  };
+  slider.addEventListener("input", () => show(Number(slider.value)));
+  const back = el("button", { class: "quiet", "data-tool": "rival-back", click: () => ((slider.value = String(mine)), show(mine)) }, "the model's own");
+  const words = `Drag the weight of \u201c${visible(tokens[key] ?? "")}\u201d. The other weights move with it, all of them at least 0 and together ${numberText(own.reduce((a, b) => a + b, 0))} as before, and the head puts out the same vector (to ${numberText(change)} of its length): nothing later in the model can tell these weights from its own.`;
+  box.append(el("h4", {}, "Other weights, same output"), el("p", {}, words), el("label", { class: "rival" }, slider, says, back), el("ul", {}, ...bars.map((bar) => bar.node)));
+  slider.value = String(mine);
+  show(mine);
+  return box;
+}
+
+function barOf(label: string, own: number, chosen: boolean): { node: HTMLElement; set(value: number, top: number): void } {
+  const [bar, number] = [el("span", { class: "why-bar" }), el("span", { class: "why-part" })];
+  const mark = el("i", { class: "rival-own", title: "the model's own weight" });
+  mark.style.left = `${100 * own}%`;
+  const node = el("li", { class: chosen ? "chosen" : "" }, el("span", { class: "why-name" }, label), el("span", { class: "why-track" }, bar, mark), number);
+  const set = (value: number, top: number) => {
+    bar.style.width = `${(100 * Math.max(0, value)) / top}%`;
+    number.textContent = numberText(Math.abs(value) < 5e-5 ? 0 : value);
+    node.dataset.weight = String(value);
+  };
+  return { node, set };
+}
