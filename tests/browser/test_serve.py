@@ -172,7 +172,8 @@ def test_a_click_on_a_cell_asks_the_server_why(visit: Callable[..., Opened]) -> 
     click_cell(inside, 0.0, 0.0)
     inside.locator(".why li").first.wait_for()
     assert "“[CLS]” to “[CLS]”" in inside.locator(".why h3").inner_text()
-    assert inside.locator(".why h4").all_inner_texts() == ["THE QUERY", "THE KEY"]
+    assert inside.locator(".why-sides h4").all_inner_texts() == ["THE QUERY", "THE KEY"]
+    assert inside.locator(".why-picture g").count() == 6, "a bar for each dimension"
     inside = asked(opened, "the river", model="tiny:gpt2")
     inside.locator("#tab-matrix").click()
     inside.locator("#view .heat").wait_for()
@@ -198,6 +199,45 @@ def test_what_an_answer_rests_on_is_a_question_too(visit: Callable[..., Opened],
     opened.page.click("button[type=submit]")
     opened.page.wait_for_selector(".state.bad")
     assert "head" in opened.page.inner_text(".state"), "a model without a task says so in one line"
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 400)])
+def test_a_word_is_masked_and_both_answers_stand_side_by_side(
+    visit: Callable[..., Opened], theme: str, width: int
+) -> None:
+    opened = visit(theme=theme, width=width)
+    page = opened.page
+    if width < 800:
+        assert not page.locator("select[name=model]").is_visible(), "the choices fold away"
+        page.click(".more summary")
+    inside = asked(opened, "the river <b>of</b> the city")
+    page.click('[data-tool="beside"]')
+    page.locator(".words button", has_text="river").click()
+    assert page.input_value("textarea[name=changed]") == "the [MASK] <b>of</b> the city"
+    page.click('[data-tool="show-beside"]')
+    other = page.frame_locator(".pane:nth-child(2) iframe.shown")
+    other.locator('#view[aria-busy="false"]').wait_for()
+    assert "river" not in other.locator("h1").inner_text()
+    assert "river" in page.frame_locator(".pane:nth-child(1) iframe.shown").locator("h1").inner_text()
+    inside = page.frame_locator(".pane:nth-child(1) iframe.shown")
+    inside.locator("#tab-matrix").click()
+    inside.locator('[data-control="layer"]').select_option("2")
+    other.locator('#view[data-view="matrix"][data-shown*=" 2 "]').wait_for()  # both look at one layer
+    other.locator('[data-control="head"]').select_option("3")
+    inside.locator('#view[data-shown$=" 3"]').wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.screenshot(path=f"/work/w/tmp-people/beside-{theme}-{width}.png", full_page=True)
+    page.click('[data-tool="close-beside"]')
+    assert page.locator("iframe.shown").count() == 1
+
+
+def test_examples_are_of_the_chosen_model(visit: Callable[..., Opened]) -> None:
+    page = visit().page
+    page.locator(".examples button").nth(1).click()
+    assert page.input_value("textarea[name=text]").startswith("She went to the bank")
+    page.select_option("select[name=model]", "writer")
+    page.locator(".examples button").last.click()
+    assert page.input_value("textarea[name=text]").endswith("Anna met")
 
 
 def test_markup_is_shown_as_it_was_typed(visit: Callable[..., Opened]) -> None:
@@ -251,6 +291,8 @@ def test_stored_results_can_be_browsed(visit: Callable[..., Opened], theme: str)
     opened.page.wait_for_selector("figure img")
     assert "<i>surface</i>" in opened.page.inner_text("h2.name")
     opened.until("document.querySelector('figure img').naturalWidth > 100")
+    opened.until("document.querySelector('figure').getAttribute('aria-busy') === 'false'")
+    assert opened.page.locator("figure.coming").count() == 0, "the spinner ends with the picture"
     opened.page.click('[data-column="entropy"]')
     assert opened.page.locator("td:nth-child(1)").all_text_contents() == ["L0.H1", "L0.H0", "L0.H2"]
     opened.page.click('[data-column="entropy"]')
@@ -262,7 +304,7 @@ def test_stored_results_can_be_browsed(visit: Callable[..., Opened], theme: str)
     opened.page.frame_locator("iframe.shown").locator('#view[aria-busy="false"]').wait_for()
 
 
-@pytest.mark.parametrize("width", [700, 1280])
+@pytest.mark.parametrize("width", [400, 700, 1280])
 def test_the_page_fits_its_window(visit: Callable[..., Opened], width: int) -> None:
     opened = visit(width=width)
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width

@@ -104,6 +104,17 @@ export class Model {
   constructor(readonly page: Page) {
     this.current = this.completed({ ...this.first(), ...parse(location.hash) });
     addEventListener("hashchange", () => this.set({ ...this.first(), ...parse(location.hash) }));
+    if (page.live) addEventListener("message", (event) => event.source === parent && this.follow(event.data as { headwise?: string; hash?: unknown } | null));
+  }
+
+  /** Whoever frames the page shows another beside it, which has moved. */
+  private follow(data: { headwise?: string; hash?: unknown } | null): void {
+    if (data?.headwise !== "go") return;
+    const before = this.hash();
+    this.current = this.completed({ ...this.current, ...parse(String(data.hash)), token: -1, key: -1 });
+    if (this.hash() === before) return;
+    if (location.protocol !== "about:") history.replaceState(null, "", this.hash());
+    for (const listener of this.listeners) listener();
   }
 
   get state(): State {
@@ -154,6 +165,7 @@ export class Model {
   private mirror(): void {
     if (location.protocol === "about:") return; // a notebook's frame has no address of its own
     history.replaceState(null, "", this.hash());
+    if (this.page.live) parent.postMessage({ headwise: "at", hash: this.hash() }, "*");
   }
 }
 

@@ -16,11 +16,15 @@ runs no model but those named here. Ctrl-C ends it.
 
   headwise serve --open
   headwise serve --model demo --model demo-llm --port 8765
+  headwise serve --model demo --model ./my-model=classification
   headwise serve --model ./my-model --task translation --results runs --port 0
 """
 
 Models = Annotated[
-    list[str] | None, typer.Option("--model", help="Hub id, folder, demo, demo-llm or tiny:NAME; may be given often.")
+    list[str] | None,
+    typer.Option(
+        "--model", help="Hub id, folder, demo, demo-llm or tiny:NAME; NAME=TASK gives it a task. May be given often."
+    ),
 ]
 Port = Annotated[int, typer.Option(help="0 takes a free one.")]
 Results = Annotated[Path, typer.Option(help="Folder whose results and reports can be browsed; nothing else is read.")]

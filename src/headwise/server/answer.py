@@ -25,6 +25,12 @@ SETS = ("quick", "all")
 MOST_CHARACTERS = 20_000  # of text and pair together
 FIELDS = ("text", "pair", "model", "quantity", "off", "show", "why")
 SHOWS = ("maps", "answer")
+TEXTS = (
+    "The trophy does not fit in the suitcase because it is too big.",
+    "She went to the bank to open an account, then sat on the bank of the river.",
+    "The keys to the old cabinet in the kitchen are on the table.",
+)
+WRITTEN = (*TEXTS[:1], "Anna met Peter in Rome. Later, in Paris, Anna met")  # for a model that goes on writing
 CELL = ("stack", "layer", "head", "query", "key")
 
 
@@ -62,6 +68,18 @@ class Ask:
 def quantity_labels() -> dict[str, str]:
     """Every quantity that can be asked for by name, as the viewer orders and calls them."""
     return {quantity.name: quantity.label for quantity in shown()}
+
+
+def examples(model: Model) -> tuple[str, ...]:
+    """Texts to begin with; none for a model that reads another language, or no text."""
+    if model.is_encoder_decoder or not getattr(model, "tokenizer", None):
+        return ()
+    return WRITTEN if model.causal else TEXTS
+
+
+def mask_of(model: Model) -> str | None:
+    """The token that hides a word from the model, where it knows one."""
+    return getattr(getattr(model, "tokenizer", None), "mask_token", None)
 
 
 def asked(body: Any, models: Sequence[str]) -> Ask:

@@ -61,9 +61,9 @@ def serve(
         secret = secrets.token_urlsafe(24) if token else None
         address = f"http://{HOST}:{number}" + (f"/?token={secret}" if secret else "")
         loaded = {}
-        for name in dict.fromkeys(models):
+        for name, asked in named(models, task).items():
             print(f"loading {name} …", file=sys.stderr, flush=True)
-            loaded[name] = load(name, task=own_task(name) if task is None else task, device=device)
+            loaded[name] = load(name, task=own_task(name) if asked is None else asked, device=device)
             _warm(loaded[name])
 
         def ready() -> None:
@@ -83,6 +83,21 @@ def serve(
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, lambda *_: None)
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def named(models: Sequence[str], task: str | None) -> dict[str, str | None]:
+    """Each model with its task: NAME=TASK has its own, the others the one of all.
+
+    >>> named(["demo", "./mine=classification"], None)
+    {'demo': None, './mine': 'classification'}
+    """
+    from headwise.models.tasks import TASKS
+
+    found: dict[str, str | None] = {}
+    for spec in models:
+        name, _, own = spec.rpartition("=")
+        found |= {name: own} if own in (*TASKS, "encoder") and name else {spec: task}
+    return found
 
 
 def listening(port: int) -> socket.socket:

@@ -6,6 +6,8 @@ export interface About {
   quantities: { name: string; label: string }[];
   limits: { characters: number; tokens: number };
   results: string;
+  examples: Record<string, string[]>; // by model: texts to begin with
+  masks: Record<string, string | null>; // by model: the token that hides a word
 }
 
 export interface Job {

@@ -48,11 +48,19 @@ export class Shelf {
     const at = `at=${encodeURIComponent(result.at)}`;
     const skipped = Object.entries(result.skipped ?? {}).map(([reason, count]) => `${count} ${reason}`).join(", ") || "nothing";
     const facts = `${result.model} on ${result.corpus}: ${result.documents?.toLocaleString("en")} texts, ${result.tokens?.toLocaleString("en")} tokens; skipped: ${skipped}.`;
-    const figures = result.figures.map((name) => el("figure", {}, el("img", { src: `/api/figure?${at}&name=${encodeURIComponent(name)}`, alt: `${result.study}, ${name}`, loading: "lazy" })));
+    const figures = result.figures.map((name) => figureOf(`/api/figure?${at}&name=${encodeURIComponent(name)}`, `${result.study}, ${name}`));
     const more = result.rows.length < result.total ? `The first ${result.rows.length} of ${result.total} rows; the file has all. ` : "";
     const save = el("a", { href: `/api/table?${at}`, download: `${result.study}.csv` }, "Save as CSV");
     return [el("h2", { class: "name" }, `${result.study} (${result.at})`), el("p", {}, facts), ...figures, sheet(result), el("p", { class: "small" }, more, save)];
   }
+}
+
+/** A stored figure; it is drawn by the server, which takes a moment, so it says that it is coming. */
+function figureOf(source: string, alt: string): HTMLElement {
+  const figure = el("figure", { class: "coming", "aria-busy": "true" });
+  const done = (...parts: (Node | string)[]) => (figure.classList.remove("coming"), figure.setAttribute("aria-busy", "false"), figure.append(...parts));
+  figure.append(el("img", { src: source, alt, loading: "lazy", load: () => done(), error: () => done(el("p", { class: "bad" }, `${alt} cannot be drawn; headwise show has the reason.`)) }));
+  return figure;
 }
 
 const when = (time: string): string => time.slice(0, 16).replace("T", " ");
