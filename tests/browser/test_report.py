@@ -17,7 +17,7 @@ Open = Callable[..., Opened]
 
 @pytest.fixture(scope="module")
 def html(load, tmp_path_factory: pytest.TempPathFactory) -> str:
-    studies = ["surface", "norms", "nullspace", "distances", "mixing", "identity"]
+    studies = ["surface", "norms", "nullspace", "distances", "lamps", "strongest", "mixing", "identity"]
     settings = {"mixing": {"texts": 2}, "identity": {"folds": 2}}
     out = tmp_path_factory.mktemp("report")
     path = hw.report(
@@ -71,6 +71,26 @@ def test_a_table_sorts_and_is_saved_as_csv(html: str, open_html: Open) -> None:
     assert len(rows) > 4
 
 
+def test_a_head_in_a_grid_leads_to_its_texts(html: str, open_html: Open) -> None:
+    opened = open_html(html)
+    opened.page.locator("#lamps-lamps").scroll_into_view_if_needed()
+    opened.until("document.getElementById('lamps-lamps').dataset.drawn")
+    cell = opened.page.locator("#lamps-lamps .mark-rect path").nth(5)
+    name = cell.get_attribute("aria-label")
+    cell.click()
+    opened.until("(document.documentElement.dataset.at || '').startsWith('strongest L')")
+    found = opened.page.evaluate("() => document.documentElement.dataset.at").split()[1]
+    layer, head = found[1:].split(".H")
+    assert f"layer: {layer}" in name
+    assert f"head: {head};" in f"{name};"
+    rows = opened.page.locator("#strongest tbody tr").all_inner_texts()
+    assert rows
+    assert all(found in row.split("\t") for row in rows)
+    assert opened.page.locator("#strongest details.data").bounding_box()["y"] < 300
+    opened.page.fill("#strongest input[type=search]", "no such thing")
+    assert opened.page.locator("#strongest tbody tr").count() == 0
+
+
 def test_a_figure_is_saved_by_its_menu(html: str, open_html: Open) -> None:
     opened = open_html(html)
     opened.page.locator("#surface-fig4").scroll_into_view_if_needed()
@@ -90,5 +110,8 @@ def test_an_example_opens_in_the_viewer(html: str, open_html: Open) -> None:
 
 
 def test_it_is_readable_on_a_narrow_screen(html: str, open_html: Open) -> None:
-    opened = open_html(html, width=420)
-    assert opened.page.evaluate("() => document.documentElement.scrollWidth") <= 420
+    opened = open_html(html, width=400)
+    assert opened.page.evaluate("() => document.documentElement.scrollWidth") <= 400
+    for cell in opened.page.locator("#verdict td").all():
+        box = cell.bounding_box()
+        assert box["x"] + box["width"] <= 400, "no column of the verdict is out of sight"

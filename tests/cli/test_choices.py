@@ -137,7 +137,8 @@ def test_the_caption_of_a_head_says_whether_its_weights_are_unique() -> None:
     assert caption(null_space(), 1, 2) == [
         "5 tokens, head size 4, rank 4. Distributions with the same output have 2 free directions: the weights are NOT "
         "unique.",
-        "40% of the squared weights lie in the null space and change nothing; raw and effective correlate at 0.25.",
+        "40\u00a0% of the squared weights lie in the null space and change nothing; raw and effective correlate at "
+        "0.25.",
     ]
     unique = torch.zeros(LAYERS, HEADS, dtype=torch.bool)
     unique[1, 2] = True

@@ -13,10 +13,10 @@ from headwise.interventions.answered import Answered, answered
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        (Answered("label", (("positive", 0.972), ("negative", 0.028))), "The model says: positive (97 %), negative (3 %)"),
-        (Answered("next-token", (("“ city”", 0.25),)), "Next comes: “ city” (25 %)"),
+        (Answered("label", (("positive", 0.972), ("negative", 0.028))), "The model says: positive (97\u00a0%), negative (3\u00a0%)"),
+        (Answered("next-token", (("“ city”", 0.25),)), "Next comes: “ city” (25\u00a0%)"),
         (Answered("sentence", (("“A b.”", 0.5),)), "Nearest of the sample sentences: “A b.” (cos 0.50)"),
-        (Answered("translation", (("“the dog”", 0.5),)), "It translates this as: “the dog” (50 %)"),
+        (Answered("translation", (("“the dog”", 0.5),)), "It translates this as: “the dog” (50\u00a0%)"),
     ],
 )  # fmt: skip
 def test_in_one_line(found: Answered, says: str) -> None:

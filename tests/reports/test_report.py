@@ -12,7 +12,8 @@ import pytest
 import headwise as hw
 from headwise.errors import InputError
 from headwise.reports.page import chart_library, columns_of
-from headwise.reports.plan import agenda
+from headwise.reports.method import sentences
+from headwise.reports.plan import Agenda, agenda
 from headwise.results.result import finite
 from headwise.text.corpus import open_corpus
 
@@ -37,6 +38,20 @@ def test_the_page_holds_answers_claims_every_study_and_the_method(made: Path) ->
     assert sections == ["verdict", "answers", "claims", *STUDIES, "examples", "method"]
     assert "May attention of this model be read as an explanation?" in html
     assert "headwise report &lt;b&gt;" in html
+
+
+def test_the_method_reads_as_sentences(made: Path) -> None:
+    results = {name: hw.open(made.parent / "results" / name) for name in ("surface", "mixing")}
+    left = {"ablation": "it takes more texts", "syntax": "The corpus has no parses."}
+    model, corpus, asked, *rest = sentences(results, Agenda({}, left, None, note="Budget: one minute"))
+    weights = results["surface"].manifest["model"]["weights"]
+    assert model.startswith(f"The model is tiny:bert (bert, weights {weights}), in float32. Before anything was ")
+    assert re.search(r"heads send is right to \d+e-\d\d, and the watched model gives its own output to \S+\.$", model)
+    assert re.fullmatch(r"The corpus is texts\.jsonl \(fingerprint \w+\)\. 4 texts with \d+ tokens were read; none was "
+                        r"left out\.", corpus)  # fmt: skip
+    assert asked.startswith("These questions were asked, all of the same texts: “Where heads look” (surface), “What ")
+    assert rest == ["Budget: one minute.", "Not run: ablation. It takes more texts.",
+                    "Not run: syntax. The corpus has no parses."]  # fmt: skip
 
 
 def test_nothing_from_the_corpus_becomes_markup(made: Path) -> None:

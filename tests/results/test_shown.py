@@ -24,7 +24,7 @@ def test_a_table_has_empty_places() -> None:
 
 @pytest.mark.parametrize(
     ("value", "form", "text"),
-    [(0.25, ".0%", "25%"), (nan, ".0%", "undefined"), (inf, ".2f", "undefined"), (-inf, ".1e", "undefined")],
+    [(0.25, ".0%", "25\u00a0%"), (nan, ".0%", "undefined"), (inf, ".2f", "undefined"), (-inf, ".1e", "undefined")],
 )
 def test_a_number_in_words(value: float, form: str, text: str) -> None:
     assert number(value, form) == text

@@ -316,7 +316,8 @@ def test_best_heads_are_named_from_fifty_examples_on(study: str, what: str) -> N
     table = scored(what, [("det", 0.5, 50, True), ("obj", 0.9, 49, True), ("case", 0.75, 200, True),
                           ("case", 0.99, 200, False), ("all", 1.0, 900, True)])  # fmt: skip
     assert said(study, table, DOING) == [
-        "Best heads, chosen on one part of the texts and scored on the other: case L0.H2 (75% of 200), det L0.H0 (50% of "
+        "Best heads, chosen on one part of the texts and scored on the other: case L0.H2 (75\u00a0% of 200), "
+        "det L0.H0 (50\u00a0% of "
         "50)."
     ]
     assert said(study, table.filter(pl.col("count") < 50), DOING) == [

@@ -131,9 +131,9 @@ def test_the_answer_in_words(writer) -> None:
     assert answer.question == "What do its answers rest on?"
     assert answer.says == (
         "Of 8 answers the words that leave-one-out names hold up on 3, in part on 1, not on 3; 1 rests on no words of "
-        "the text. Half of what speaks for an answer is in 25% of the words. Without them the probability falls by "
-        f"+0.100 (+0.050 to +0.150) more than without random ones (95{NB}% interval); most with paths, +0.200 (+0.150 "
-        "to +0.250)."
+        "the text. Half of what speaks for an answer is in 25\u00a0% of the words. Without them the "
+        f"probability falls by +0.100 (+0.050 to +0.150) more than without random ones (95{NB}% interval); most with "
+        "paths, +0.200 (+0.150 to +0.250)."
     )
     assert answer.headline == headline(0.5, 0.125)
     empty = table(no=1.0).with_columns(texts=pl.lit(0))

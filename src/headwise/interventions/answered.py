@@ -45,7 +45,7 @@ class Answered:
     def says(self) -> str:
         """In one line: "The model says positive (97 %), negative (3 %)"."""
         lead, form = ("cos ", ".2f") if self.kind == "sentence" else ("", ".0%")
-        told = ", ".join(f"{name} ({lead}{number(of, form).replace('%', ' %')})" for name, of in self.choices)
+        told = ", ".join(f"{name} ({lead}{number(of, form)})" for name, of in self.choices)
         return f"{LED[self.kind]}: {told}"
 
 

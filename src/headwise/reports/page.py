@@ -20,16 +20,19 @@ import polars as pl
 from headwise.papers import PAPERS, Claim, Evidence, Item, Job, Judged, Paper, judge
 from headwise.papers.claim import counts_of
 from headwise.reports.answers import Card, Results, cards, summary
+from headwise.reports.method import method
 from headwise.reports.onepage import block, made_of
 from headwise.reports.plan import Agenda
 from headwise.reports.verdict import QUESTION, Judgement, judged, real_name
 from headwise.results import Result
-from headwise.results.shown import number
+from headwise.results.shown import number, spaced
 from headwise.studies import STUDIES
 from headwise.studies.study import RENAMED
 from headwise.viewer.build import ascii_text as text
 from headwise.viewer.build import bundle, digest, script_json
 
+FIND = "strongest"  # the study whose table a click on a head leads to
+HINT = "A click on a head in any grid of this page lists its texts here."
 MOST_ROWS = 6000  # of a table in the page; the whole is in the folder of its result
 VERDICTS = {"holds": "yes", "undecided": "part", "does not hold": "no", "not comparable": "none"}
 
@@ -71,7 +74,7 @@ def page(
             *_claims(checked(results)),
             *(part for name, result in results.items() for part in _study(name, result)),
             *_examples(examples),
-            *_method(results, agenda, command),
+            *method(results, agenda, command),
             "</main>\n<noscript>Figures and tables are drawn with JavaScript, which is switched off here.</noscript>\n",
             f"<script>{charts}</script>\n<script>{script}</script>\n</body>\n</html>\n",
         ]
@@ -167,10 +170,11 @@ def _claims(found: Sequence[Checked]) -> Iterable[str]:
     for one in found:
         where = f'<a href="{one.paper.link}" rel="noreferrer">{one.paper.name}</a> {text(one.item.id)}'
         told = one.found
-        cells = (text(cell) for cell in (one.claim.says, one.claim.theirs, told.ours, told.n, told.control))
+        cells = (text(spaced(cell)) for cell in (one.claim.says, one.claim.theirs, told.ours, told.n, told.control))
         yield f"<tr><td>{where}</td>" + "".join(f"<td>{cell}</td>" for cell in cells)
         verdict = f"{told.verdict}: {told.why}" if told.why and told.numbers else told.verdict
-        yield f'<td class="{VERDICTS[told.verdict]}">{text(verdict)}</td><td>{text(one.claim.rule)}</td></tr>\n'
+        rule = text(spaced(one.claim.rule))
+        yield f'<td class="{VERDICTS[told.verdict]}">{text(spaced(verdict))}</td><td>{rule}</td></tr>\n'
     yield "</tbody></table></div>\n</section>\n"
 
 
@@ -184,7 +188,8 @@ def _study(name: str, result: Result) -> Iterable[str]:
         yield f'<script type="application/json" id="spec-{name}-{figure}">{script_json(spec)}</script>\n'
     shown = result.table.head(MOST_ROWS)
     cut = f", of which the first {MOST_ROWS:,} are here" if len(result.table) > MOST_ROWS else ""
-    yield f"<details class='data'><summary>Table: {len(result.table):,} rows{cut}</summary>"
+    hint = f"<p class='muted'>{HINT}</p>" if name == FIND else ""
+    yield f"{hint}<details class='data'><summary>Table: {len(result.table):,} rows{cut}</summary>"
     yield f'<div class="table" data-name="{name}" data-rows="rows-{name}"></div></details>\n'
     yield f'<script type="application/json" id="rows-{name}">{script_json(columns_of(shown))}</script>\n</section>\n'
 
@@ -206,49 +211,12 @@ def _examples(examples: Sequence[Example]) -> Iterable[str]:
     yield "</section>\n"
 
 
-def _method(results: Results, agenda: Agenda, command: str) -> Iterable[str]:
-    first = next(iter(results.values())).manifest
-    yield '<section id="method">\n<h2>Method</h2>\n<dl>\n'
-    told = {
-        "command": command,
-        "model": first["model"],
-        "proof": first["proof"],
-        "corpus": first["plan"]["corpus"],
-        "skipped": first["skipped"] or "nothing",
-        "budget": agenda.note,
-        "seed": first["seed"],
-        "engine": first["engine"],
-        "versions": first["versions"],
-        "made": first["time"],
-    }
-    for key, value in told.items():
-        if value not in ("", None):
-            yield f"<dt>{key}</dt><dd>{_told(value)}</dd>\n"
-    for name, result in results.items():
-        yield f"<dt>{name}</dt><dd>{_told(result.manifest['settings'])}</dd>\n"
-    for name, reason in agenda.left_out.items():
-        yield f"<dt>{name}</dt><dd>not run: {text(reason)}</dd>\n"
-    yield (
-        "</dl>\n<p>The results themselves, with checksums, are in the folder beside this page; "
-        "<code>headwise show FOLDER</code> opens them again.</p>\n</section>\n"
-    )
-
-
 def _watched(proof: Mapping[str, Any] | None) -> str:
     """How far the run's own pass was from the model's, on the text on which it was tried."""
     if not proof:
         return ""
     error = number(proof["output_error"], ".1e")
     return f"; watched, its output on a text of {proof['tokens']:,} tokens is its own to {error}"
-
-
-def _told(value: Any) -> str:
-    """A value of the manifest in words: settings as key = value."""
-    if isinstance(value, Mapping):
-        return "; ".join(f"{text(str(key))} = {_told(one)}" for key, one in value.items() if one is not None)
-    if isinstance(value, list):
-        return ", ".join(_told(one) for one in value)
-    return text(number(value, ".3g") if isinstance(value, float) else str(value))
 
 
 # --- data ---

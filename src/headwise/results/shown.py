@@ -18,6 +18,7 @@ UNITS = {  # of columns that mean the same in every table
     **dict.fromkeys(("null_share", "unique_rows", "identifiable_rows", "carried", "parked", "sent"), "of 1"),
     **dict.fromkeys(("accuracy", "chosen_accuracy", "visible"), "of 1"),
 }
+SHARE = re.compile(r"(?<=\d)%")
 NOT_FINITE = re.compile(r"(?<![\w.-])[+-]?(?:nan|inf)(?=[%\s,;:.)/]|$)")  # as a format writes it
 
 
@@ -40,7 +41,16 @@ def number(value: float | None, form: str = ".2f") -> str:
     >>> number(float("nan")), number(0.5)
     ('undefined', '0.50')
     """
-    return format(value, form) if value is not None and math.isfinite(value) else UNDEFINED
+    return spaced(format(value, form)) if value is not None and math.isfinite(value) else UNDEFINED
+
+
+def spaced(sentence: str) -> str:
+    """Shares as everywhere here, with a space that does not break before their sign.
+
+    >>> spaced("77% of 12")
+    '77\\xa0% of 12'
+    """
+    return SHARE.sub("\u00a0%", sentence)
 
 
 def worded(sentence: str) -> str:

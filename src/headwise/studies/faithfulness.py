@@ -266,7 +266,7 @@ def short(model: str) -> str:
 
 
 def percent(fraction: float) -> str:
-    return f"{100 * fraction:g}%"
+    return f"{100 * fraction:g}\u00a0%"
 
 
 def interval(moments: Moments) -> tuple[list[float], list[float]]:

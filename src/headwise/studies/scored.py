@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from headwise.models.model import Model
-from headwise.results.shown import finite
+from headwise.results.shown import finite, number
 from headwise.stats import Pieces, Sums
 from headwise.studies.hits import Questions, best_cell, chooses, from_bits, from_bytes, to_bytes
 from headwise.studies.study import State, Stats
@@ -133,7 +133,8 @@ def best_heads(table: pl.DataFrame, what: str) -> str:
     )
     top = best.filter(~pl.col(what).str.starts_with("all")).sort("accuracy", descending=True).head(NAMED)
     named = ", ".join(
-        f"{row[what]} {row['name']} ({row['accuracy']:.0%} of {row['count']:,})" for row in top.iter_rows(named=True)
+        f"{row[what]} {row['name']} ({number(row['accuracy'], '.0%')} of {row['count']:,})"
+        for row in top.iter_rows(named=True)
     )
     told = named or f"none with {ENOUGH} examples"
     return f"Best heads, chosen on one part of the texts and scored on the other: {told}."

@@ -25,8 +25,9 @@
       };
       const place = element("div");
       drawn.set(figure, window.vegaEmbed(place, data(figure.dataset.spec), options).then(
-        () => {
+        ({ view }) => {
           figure.replaceChildren(place);
+          view.addEventListener("click", (_event, item) => /^L\d+\.H\d+$/.test(item?.datum?.name ?? "") && find(item.datum.name));
           const chart = place.querySelector("svg.marks");
           // A chart fills its card up to half as large again; a wide one shrinks to the page, but not below what can
           // be read, and scrolls beyond that.
@@ -80,12 +81,17 @@
     const { names, columns } = data(place.dataset.rows);
     const size = columns.length ? columns[0].length : 0;
     let order = Array.from({ length: size }, (_, row) => row);
-    let by = -1, down = false, most = 50;
-    const csv = () => [names, ...order.map((row) => columns.map((column) => column[row]))].map((row) => row.map(field).join(",")).join("\r\n") + "\r\n";
+    let by = -1, down = false, most = 50, wanted = "";
+    // A head's name is a whole cell; anything else may be a part of one.
+    const has = (value) => /^L\d+\.H\d+$/.test(wanted) ? String(value) === wanted : String(value).toLowerCase().includes(wanted.toLowerCase());
+    const kept = () => wanted ? order.filter((row) => columns.some((column) => column[row] !== null && has(column[row]))) : order;
+    const csv = () => [names, ...kept().map((row) => columns.map((column) => column[row]))].map((row) => row.map(field).join(",")).join("\r\n") + "\r\n";
     const more = element("button", { type: "button", onclick: () => { most = size; show(); } });
     const download = element("button", { type: "button", textContent: "Download CSV", className: "csv",
       onclick: () => save(`${place.dataset.name}.csv`, "text/csv;charset=utf-8", csv()) });
-    place.before(element("div", { className: "tools" }, download, more));
+    const filter = element("input", { type: "search", placeholder: "only rows with \u2026", ariaLabel: "Only rows with", oninput: () => { wanted = filter.value.trim(); show(); } });
+    place.before(element("div", { className: "tools" }, filter, download, more));
+    filters.set(place, (text) => { filter.value = wanted = text; show(); });
 
     function sort(column) {
       down = by === column ? !down : false;
@@ -99,16 +105,32 @@
       const header = element("tr", {}, ...names.map((name, column) => element("th",
         { ariaSort: by === column ? (down ? "descending" : "ascending") : "none" },
         element("button", { type: "button", textContent: name + (by === column ? (down ? " \u2193" : " \u2191") : ""), onclick: () => sort(column) }))));
-      const rows = order.slice(0, most).map((row) => element("tr", {}, ...columns.map((column) => element("td",
+      const chosen = kept();
+      const rows = chosen.slice(0, most).map((row) => element("tr", {}, ...columns.map((column) => element("td",
         { textContent: shown(column[row]), className: typeof column[row] === "number" ? "number" : "" }))));
       place.replaceChildren(element("table", {}, element("thead", {}, header), element("tbody", {}, ...rows)));
-      more.hidden = most >= size;
-      more.textContent = `Show all ${size.toLocaleString("en")} rows`;
+      more.hidden = most >= chosen.length;
+      more.textContent = `Show all ${chosen.length.toLocaleString("en")} rows`;
     }
     show();
   }
+  const filters = new Map();
   const once = (details, make) => details.addEventListener("toggle", () => details.open && make(), { once: true });
-  document.querySelectorAll("details.data").forEach((details) => once(details, () => table(details.querySelector(".table"))));
+  const filled = (place) => filters.has(place) || table(place);
+  document.querySelectorAll("details.data").forEach((details) => once(details, () => filled(details.querySelector(".table"))));
+
+  // A head in any grid, clicked: the texts of the corpus in which it does what it does most.
+  async function find(name) {
+    const details = document.querySelector("#strongest details.data");
+    if (!details) return;
+    const place = details.querySelector(".table");
+    filled(place);
+    details.open = true;
+    filters.get(place)(name);
+    await go("strongest");
+    details.scrollIntoView();
+    document.documentElement.dataset.at = `strongest ${name}`;
+  }
 
   // Viewer pages: whole documents of their own, in a frame that may run its script and save files, and nothing else.
   document.querySelectorAll("details.example").forEach((details) => once(details, () => {

@@ -10,6 +10,7 @@ import polars as pl
 
 from headwise.errors import InputError
 from headwise.plots.theme import CATEGORIES, SEQUENTIAL, themed
+from headwise.results.shown import number
 
 COLOURS = {"none": CATEGORIES[6], "linear": CATEGORIES[0], "mlp": CATEGORIES[1]}
 DASHES = {"cosine": [1, 0], "l2": [5, 4]}
@@ -110,9 +111,9 @@ def _layer_axis(field: str = "layer", title: str = "layer") -> alt.X:
 def _rules(rows: pl.DataFrame) -> list[Any]:
     """What guessing scores, and what a perfect map would where that is not all."""
     chance, ceiling = (float(rows[name].mean()) for name in ("chance", "ceiling"))  # type: ignore[arg-type]
-    rules = [_rule(chance, f"guessing ({chance:.1%})")]
+    rules = [_rule(chance, f"guessing ({number(chance, '.1%')})")]
     if ceiling < 0.995:
-        rules.append(_rule(ceiling, f"the most there is: equal words have equal inputs ({ceiling:.1%})"))
+        rules.append(_rule(ceiling, f"the most there is: equal words have equal inputs ({number(ceiling, '.1%')})"))
     return rules
 
 
