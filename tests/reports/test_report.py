@@ -11,8 +11,8 @@ import pytest
 
 import headwise as hw
 from headwise.errors import InputError
-from headwise.reports.page import chart_library, columns_of
 from headwise.reports.method import sentences
+from headwise.reports.page import chart_library, columns_of
 from headwise.reports.plan import Agenda, agenda
 from headwise.results.result import finite
 from headwise.text.corpus import open_corpus
