@@ -19,6 +19,7 @@ import headwise as hw
 from headwise.engine.plan import model_facts
 from headwise.errors import HeadwiseError, InputError, ModelError, ProofError, UnknownNameError
 from headwise.models.capture import quiet
+from headwise.models.load import whole
 from headwise.models.tiny import FAMILIES, tiny_model, tiny_tokenizer
 from references.compare import assert_close
 
@@ -362,3 +363,17 @@ def saved_bert(load, tmp_path: Path) -> Path:
     model.hf.save_pretrained(tmp_path / "m")
     model.tokenizer.save_pretrained(tmp_path / "m")
     return tmp_path / "m"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("We could not connect. Check the network at home", "We could not connect."),
+        ("a b c d e f g h i j k l m n o p q r s t u v", "a b c d e f g h i j k l m n …"),
+        ("not a valid model", "not a valid model."),
+        ("What? It ended. Then it went on and on", "What? It ended."),
+        ("x" * 60, "x" * 28 + " …"),
+    ],
+)
+def test_what_the_hub_says_ends_with_a_whole_sentence(text: str, said: str) -> None:
+    assert whole(text, 28) == said

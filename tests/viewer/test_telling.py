@@ -10,7 +10,7 @@ import pytest
 from headwise.lamps import Head, lamps
 from headwise.viewer.of_trace import page_of_trace
 from headwise.viewer.payload import Stack
-from headwise.viewer.telling import opening, opening_stack, parking, telling
+from headwise.viewer.telling import followers, opening, opening_stack, parking, telling
 from viewer.samples import facts, quantity, side
 
 TOKENS = ("[CLS]", "the", "dog", "saw", "it", ".", "[SEP]")
@@ -61,6 +61,27 @@ def test_the_strip_tells_each_kind_once() -> None:
     assert known.facts is not None
     known.facts.null_share[1, 2] = 0.4
     assert {one.what: one.score for one in telling(known)}["changes nothing"] == pytest.approx(0.4)
+
+
+def test_a_head_that_looks_at_what_came_after_the_same_word() -> None:
+    tokens = side(("[CLS]", "a", "b", "c", "a", "b", "[SEP]"))
+    after = np.argwhere(followers(tokens)).tolist()
+    assert after == [[4, 2], [5, 3]], "from the second a to what followed the first"
+    maps = np.full((2, 3, 7, 7), 0.01, np.float32)
+    maps[1, 2, 4, 2] = maps[1, 2, 5, 3] = 0.6
+    stack = replace(stack_of(maps, sinks=()), queries=tokens, keys=tokens)
+    found = {one.what: (one.layer, one.head, one.score) for one in telling(stack)}
+    assert "what came after" not in found, "a head is told once, and this one looks furthest too"
+    maps[0, 1, :, 1] = 0.9
+    stack = replace(stack_of(maps, sinks=()), queries=tokens, keys=tokens)
+    found = {one.what: (one.layer, one.head, one.score) for one in telling(stack)}
+    assert found["what came after"] == (1, 2, pytest.approx(0.6))
+    maps[1, 2, 5, 3] = 0.01  # 0.305 in the mean is still enough
+    assert "what came after" in {one.what for one in telling(stack)}
+    maps[1, 2, 4, 2] = 0.45
+    assert "what came after" not in {one.what for one in telling(stack)}
+    once = replace(stack, queries=side(TOKENS), keys=side(TOKENS))
+    assert "what came after" not in {one.what for one in telling(once)}
 
 
 def test_nothing_is_told_of_what_has_no_heads() -> None:

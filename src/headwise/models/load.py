@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -215,17 +216,29 @@ def _check_folder(where: str) -> None:
     raise ModelError(f"A model folder must hold *.safetensors, but {where} has none; save the model there.")
 
 
+def whole(text: str, most: int = 200) -> str:
+    """The first sentences of a message, whole ones; of a single longer one its first words.
+
+    >>> whole("It is not there. Look elsewhere, for instance at home.", 30), whole("no file", 30)
+    ('It is not there.', 'no file.')
+    """
+    if len(text) > most:
+        ends = [found.end() for found in re.finditer(r"[.!?](?= )", text[:most])]
+        text = text[: ends[-1]] if ends else f"{text[:most].rpartition(' ')[0] or text[:most]} …"
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
 def _unreadable(name: str, task: str | None, error: Exception) -> ModelError:
     """One line out of transformers' paragraph."""
     text = " ".join(str(error).split())
     if "safetensors" in text and not isinstance(error, SafetensorError):
         return ModelError(f"{name} has no safetensors weights, and pickled ones are not opened; convert them first.")
     if name.startswith("tiny:"):
-        return ModelError(f"{name} cannot be made{f' for {task}' if task else ''}: {text[:200]}")
+        return ModelError(f"{name} cannot be made{f' for {task}' if task else ''}: {whole(text)}")
     if os.path.exists(name):  # subtle: Path.exists raises where a name is too long
-        return ModelError(f"{name} could not be read: {text[:200]}")
+        return ModelError(f"{name} could not be read: {whole(text)}")
     known = ", ".join([*PACKAGED, "tiny:bert"])
     return ModelError(
         f"{name[:120]!r} is neither a folder, nor a packaged model ({known}), nor could it be had from the hub; check "
-        f"the name and the network. ({text[:120]})"
+        f"the name and the network. The hub says: {whole(text)}"
     )

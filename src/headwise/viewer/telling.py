@@ -2,8 +2,9 @@
 
 A page opens at the head that looks most sharply at words further away than the next one, among those that are no
 sinks, and at the token where it does so most; an encoder–decoder on its cross-attention. The strip has, of the same
-stack, the head that looks most at the previous token, at the next one, at its own, most far away, the one that parks
-most, and the one whose map has least to do with its output.
+stack, the head that looks most at the previous token, at the next one, at its own, most far away, from a repeated word
+to what followed it before (induction, where words are repeated), the one that parks most, and the one whose map has
+least to do with its output. Syntax is told where there is a parse: `headwise run syntax`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from headwise.text.categories import PERIODS_AND_COMMAS
 from headwise.viewer.payload import Side, Stack, Telling
 
 CLEAR = 0.25  # of the weight, from where a head is said to look at neighbours
+REPEATED = 2  # words that were there before, from where induction is looked for
 NULL = 0.05  # of the squared weights in the null space, from where a map is unlike what reaches the output
 
 
@@ -115,10 +117,22 @@ def _kinds(stack: Stack, found: Looks) -> Iterator[tuple[str, Float[np.ndarray, 
     if found.square:
         for what, offset in (("previous token", -1), ("next token", 1), ("the token itself", 0)):
             yield what, np.diagonal(found.alpha, offset, axis1=2, axis2=3).sum(-1) / max(1, found.alpha.shape[2]), CLEAR
+        after = followers(stack.queries)
+        if (rows := after.any(-1)).sum() >= REPEATED:
+            yield "what came after", np.where(after, found.alpha, 0.0).sum(-1)[..., rows].mean(-1), CLEAR
     if stack.facts is not None:
         parked = np.where(found.words, 0.0, found.alpha).sum(-1).mean(-1)
         yield "parks most", np.where(found.sinks, parked, -1.0), 0.0
         yield "changes nothing", stack.facts.null_share.astype(float), NULL
+
+
+def followers(side: Side) -> Bool[np.ndarray, "query key"]:
+    """Of a word that was there before, the tokens that came after it then, the word itself and its neighbour aside."""
+    tokens, n = np.array(side.tokens, object), len(side)
+    same = (tokens[:, None] == tokens[None, :]) & ~np.array(side.special, bool)[None, :]
+    found = np.zeros((n, n), bool)
+    found[:, 1:] = same[:, :-1]
+    return np.tril(found, -2)
 
 
 def _sharpness(found: Looks) -> Float[np.ndarray, "layer head"]:
