@@ -62,6 +62,15 @@ def test_a_grid_of_nothing_but_zeros_still_has_a_scale() -> None:
     assert part["encoding"]["color"]["scale"]["domain"] == [0, 1]
 
 
+def test_a_grid_without_a_number_is_not_drawn() -> None:
+    rows_ = {"layer": [0, 0], "head": [0, 0], "what": ["a", "b"], "name": ["L0.H0"] * 2, "value": [0.5, float("nan")]}
+    spec = head_grid(pl.DataFrame(rows_), {"a": "A", "b": "B"}).to_dict()
+    assert [part["title"]["text"] for part in spec["hconcat"]] == ["A"]
+    told = pl.DataFrame({**rows_, "text": ["<b>one</b>", "two"]})
+    (part,) = head_grid(told, {"a": "A", "b": "B"}, told=("text",)).to_dict()["hconcat"]
+    assert [tip["field"] for tip in part["encoding"]["tooltip"]] == ["name", "value", "text"]
+
+
 def test_a_strip_frames_its_own_token_and_ends_its_colours_at_the_others() -> None:
     table = pl.DataFrame(
         {"layer": [1, 1, 2, 2], "token": ["1 a", "2 b"] * 2, "value": [0.9, 0.1, 0.7, 0.3]}

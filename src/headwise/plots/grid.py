@@ -22,9 +22,12 @@ def head_grid(
 ) -> Any:
     """One grid for each value of column `what`; `panels` gives its title, `tops` where its colours end.
 
-    `told` are columns that the pointer shows besides name and value.
+    `told` are columns that the pointer shows besides name and value. A panel without a number is not drawn, unless
+    none has one.
     """
     tops = tops or {}
+    numbers = table.filter(pl.col("value").is_finite())["what"].unique().to_list()
+    panels = {what: title for what, title in panels.items() if what in numbers} or panels
     charts = [
         _grid(table.filter(pl.col("what") == what), title, tops.get(what), told) for what, title in panels.items()
     ]
