@@ -37,7 +37,6 @@ def test_the_weight_follows_the_slider(load, open_html: Open, theme: str, width:
     opened.page.click('[data-tool="rival-back"]')
     assert float(box.get_attribute("data-weight")) == pytest.approx(own, abs=1e-9)
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    box.screenshot(path=f"/work/w/tmp-people/rivals-{theme}-{width}.png")
 
 
 def test_a_weight_that_is_pinned_down_says_so(load, open_html: Open) -> None:

@@ -226,7 +226,6 @@ def test_a_word_is_masked_and_both_answers_stand_side_by_side(
     other.locator('[data-control="head"]').select_option("3")
     inside.locator('#view[data-shown$=" 3"]').wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.screenshot(path=f"/work/w/tmp-people/beside-{theme}-{width}.png", full_page=True)
     page.click('[data-tool="close-beside"]')
     assert page.locator("iframe.shown").count() == 1
 
