@@ -63,7 +63,19 @@ def reasons() -> pl.DataFrame:
     return pl.DataFrame([{"method": name, **row, **shares} for name in ("leave-one-out", "paths")])
 
 
-TABLES = {"reasons": reasons, "lamps": lamps, "ablation": ablation, "edges": edges, "roles": roles}
+def strongest() -> pl.DataFrame:
+    row = {"stack": "self", "layer": 0, "head": 1, "name": "L0.H1", "place": 1, "document": 4, "text": "A dog, a cat."}
+    return pl.DataFrame([{**row, "pattern": pattern, "value": 0.75} for pattern in ("previous", "next")])
+
+
+TABLES = {
+    "strongest": strongest,
+    "reasons": reasons,
+    "lamps": lamps,
+    "ablation": ablation,
+    "edges": edges,
+    "roles": roles,
+}
 
 
 @pytest.mark.parametrize("study", TABLES)

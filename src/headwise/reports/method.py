@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from headwise.reports.answers import Results
@@ -44,7 +45,7 @@ def sentences(results: Results, agenda: Agenda) -> list[str]:
         f"{model['dtype']}. Before anything was counted it was proved that what is captured is the model's own: what "
         f"heads send is right to {number(proof['projection_error'], '.0e')}, and the watched model gives its own "
         f"output to {number(proof['output_error'], '.0e')}.",
-        f"The corpus is {corpus['name']} (fingerprint {corpus['fingerprint']}). "
+        f"The corpus is {Path(corpus['name']).name} (fingerprint {corpus['fingerprint']}). "
         f"{counted(first['documents'], 'text')} with {counted(first['tokens'], 'token')} were read; "
         f"{_skipped(first['skipped'])}.",
         f"These questions were asked, all of the same texts: {ran}. Whatever is drawn by lot comes from seed "

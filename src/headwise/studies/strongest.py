@@ -26,6 +26,7 @@ from headwise.measures.reductions import squared_norms
 from headwise.models.model import Model
 from headwise.plots.grid import head_grid
 from headwise.plots.theme import themed
+from headwise.results.shown import finite
 from headwise.stats import Pieces, Top
 from headwise.stats.top import NOBODY
 from headwise.studies import STUDIES
@@ -94,7 +95,7 @@ class Strongest(Study):
 
     def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
         """For the neighbours, the head that does it most, and where."""
-        firsts = first_stack(table).filter(place=1)
+        firsts = finite(first_stack(table), "value").filter(place=1)
         texts = counted(setting.tokens["documents"], "text")
         for pattern in ("previous", "next"):
             best = firsts.filter(pl.col("pattern") == pattern, pl.col("value") >= TELLING).sort(
