@@ -187,7 +187,7 @@ def _first_by(result: Result) -> tuple[str, ...]:
 def _every_first_by() -> list[list[str]]:
     from headwise.studies import STUDIES
 
-    return [[name, *study.first_by] for name, study in STUDIES.items()]
+    return [[name, *STUDIES[name].first_by] for name in STUDIES]
 
 
 def _of(result: Result) -> str:
