@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from headwise.plots.bipartite import lines_between
@@ -15,6 +17,9 @@ def test_lines_of_a_small_map() -> None:
     found = {(row["from"], row["to"]): (row["share"], row["kind"]) for row in lines}
     # of the first row 0.4 is the most, of the last one 0.001; what is negative has no line
     assert found == {(0, 1): (1.0, "other"), (0, 2): (0.5, "other"), (1, 2): (1.0, "gold"), (2, 1): (1.0, "other")}
+    colours = {c for part in spec["layer"] for c in part["encoding"].get("color", {}).get("scale", {}).get("range", ())}
+    assert len(colours) == 2
+    assert all(re.fullmatch("#[0-9A-Fa-f]{6}", colour) for colour in colours)
     spelled = [row["word"] for rows in spec["datasets"].values() for row in rows if "word" in row]
     assert spelled == ["a", "b", "c"]
 

@@ -77,5 +77,6 @@ def test_whiskers_span_the_interval_and_dots_are_weight_and_effective_part() -> 
     rule, dots = layered[0]["layer"]
     assert (rule["encoding"]["y"]["field"], rule["encoding"]["y2"]["field"]) == ("low", "high")
     assert (dots["encoding"]["x"]["field"], dots["encoding"]["y"]["field"]) == ("key", "value")
+    assert (dots["encoding"]["color"]["field"], dots["encoding"]["shape"]["field"]) == ("shown", "shown")
     shown = figure["datasets"][dots["data"]["name"]]
     assert {dot["shown"]: dot["value"] for dot in shown} == {"weights": 0.5, "effective": 0.25}

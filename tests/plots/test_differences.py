@@ -1,0 +1,59 @@
+"""Charts of two sides: which field is on which axis, what a pointer is told, and the numbers that lie in it."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from headwise.plots.differences import against, change_grids, matching
+from references.specs import signature, sizes, views
+
+TABLE = pl.DataFrame(
+    {
+        "layer": [0, 0, 1, 1], "head": [0, 1, 0, 1], "name": ["L0.H0", "L0.H1", "L1.H0", "L1.H1"],
+        "matched": ["L0.H1", "L0.H0", "L1.H0", "L1.H1"], "what": ["entropy"] * 4, "a": [1.0, 2.0, 3.0, 4.0],
+        "b": [1.5, 2.0, 2.0, 4.5], "change": [0.5, 0.0, -1.0, 0.5], "clear": [True, False, True, False],
+        "low": [0.4, -0.1, -1.2, -0.1], "high": [0.6, 0.1, -0.8, 1.1],
+    }
+)  # fmt: skip
+PAIRS = pl.DataFrame(
+    {"layer": [0, 0, 1], "matched_layer": [1, 1, 0], "cost": [0.2, 0.4, 0.6], "name": ["a", "b", "c"],
+     "matched": ["d", "e", "f"]}
+)  # fmt: skip
+
+
+def test_changes_lie_by_layer_and_head_about_zero() -> None:
+    spec = change_grids(TABLE, {"entropy": "Entropy"}).to_dict()
+    assert signature(spec) == "rect(x=head y=layer color=change) circle(x=head y=layer)"
+    cells, _ = views(spec)
+    assert cells.told == {"name", "matched", "a", "b", "change"}
+    assert {(row["layer"], row["head"]): row["change"] for row in cells.rows}[1, 0] == -1.0
+    (panel,) = spec["concat"]
+    assert panel["title"]["text"] == "Entropy"
+    assert panel["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-1.0, 1.0]
+    assert panel["layer"][1]["transform"] == [{"filter": "datum.clear"}]
+    assert min(sizes(spec)) >= 20
+
+
+def test_one_side_against_the_other_with_the_interval_of_the_change() -> None:
+    spec = against(TABLE, {"entropy": "Entropy"}, a="before", b="after").to_dict()
+    assert signature(spec) == "line(x=x y=x) rule(x=a y=bottom y2=top color=clear) circle(x=a y=b color=clear)"
+    line, bars, points = views(spec)
+    assert [row["x"] for row in line.rows] == [1.0, 5.1]  # from the least to the most, intervals included: 4 + 1.1
+    assert points.told == {"name", "matched", "a", "b", "low", "high"} <= set(points.rows[0])
+    assert [(row["bottom"], row["top"]) for row in bars.rows][:2] == [(1.4, 1.6), (1.9, 2.1)]
+    encoded = spec["concat"][0]["layer"][2]["encoding"]
+    assert (encoded["x"]["title"], encoded["y"]["title"]) == ("before", "after")
+
+
+def test_heads_are_counted_from_layer_to_layer() -> None:
+    spec = matching(PAIRS, a="old", b="new", unit="distance").to_dict()
+    assert signature(spec) == (
+        "circle(x=layer y=matched_layer color=cost size=heads) text(x=layer y=matched_layer text=heads)"
+    )
+    circles, _ = views(spec)
+    assert circles.told == {"layer", "matched_layer", "heads", "cost"}
+    found = {(row["layer"], row["matched_layer"]): (row["heads"], round(row["cost"], 9)) for row in circles.rows}
+    assert found == {(0, 1): (2, 0.3), (1, 0): (1, 0.6)}
+    encoded = spec["layer"][0]["encoding"]
+    assert (encoded["x"]["title"], encoded["y"]["title"]) == ("layer of old", "layer of new")
+    assert (encoded["color"]["title"], encoded["x"]["scale"]["domain"]) == ("distance", [0, 1])
