@@ -69,14 +69,32 @@ class Reached:
 
 
 class Calls:
-    """A pytest plug-in: notes which tests call what, what they cost and which fail."""
+    """A pytest plug-in: notes which tests call what, what they cost and which fail.
+
+    What a fixture of a module or session calls is called for all tests that use it, not for the first one alone.
+    """
 
     def __init__(self, reached: Reached):
         self.reached, self.failed = reached, set[str]()
+        self.users: dict[str, set[str]] = {}  # of such a fixture
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        if fixturedef.scope == "function":
+            return (yield)
+        before = self.reached.now, set(self.reached.seen)
+        self.reached.now = _named(fixturedef)
+        self.reached.seen.clear()
+        try:
+            return (yield)
+        finally:
+            self.reached.now, self.reached.seen = before
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
         self.reached.now, before = item.nodeid, time.process_time()
+        for fixture in (each for known in item._fixtureinfo.name2fixturedefs.values() for each in known):
+            self.users.setdefault(_named(fixture), set()).add(item.nodeid)
         self.reached.seen.clear()
         _tracing(self.reached.trace)
         try:
@@ -90,9 +108,16 @@ class Calls:
             self.failed.add(report.nodeid)
 
     def written(self) -> str:
-        calls = {key: sorted(tests) for key, tests in self.reached.calls.items()}
+        calls = {
+            key: sorted({test for name in names for test in self.users.get(name, {name})})
+            for key, names in self.reached.calls.items()
+        }
         found = {"calls": calls, "seconds": self.reached.seconds, "failed": sorted(self.failed)}
         return json.dumps(found, ensure_ascii=False)
+
+
+def _named(fixture: Any) -> str:
+    return f"fixture {fixture.baseid} {fixture.argname}"
 
 
 class Only:

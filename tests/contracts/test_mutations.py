@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -139,3 +140,10 @@ def test_a_fork_tells_how_it_ended(tmp_path: Path) -> None:
     codes = [trials.forked(lambda end=end: end, 60, log) for end in (0, 1)]
     assert [trials.outcome(code) for code in codes] == [trials.SURVIVED, trials.KILLED]
     assert trials.outcome(-1) == trials.LOST
+
+
+def test_what_a_shared_fixture_calls_is_called_for_all_who_use_it() -> None:
+    calls = trials.Calls(trials.Reached(Path("/package"), Path("/")))
+    calls.reached.calls = {"a.py:1": {"fixture tests results"}, "a.py:9": {"one"}}
+    calls.users = {"fixture tests results": {"one", "two"}}
+    assert json.loads(calls.written())["calls"] == {"a.py:1": ["one", "two"], "a.py:9": ["one"]}

@@ -3,6 +3,7 @@ under which title, and the numbers that lie in it."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import polars as pl
@@ -14,6 +15,7 @@ from headwise.plots.lines import band, line_by
 from headwise.plots.scatter import by_layer
 from headwise.plots.series import series
 from headwise.plots.strip import strip
+from headwise.plots.theme import CATEGORIES, DIVERGING, SEQUENTIAL
 
 
 def rows(spec: dict[str, Any], part: dict[str, Any]) -> list[dict[str, Any]]:
@@ -201,7 +203,17 @@ def test_boxes_from_quantiles() -> None:
     assert (on(box)["y"], on(box)["y2"], on(median)["y"]) == (("q25", None), ("q75", None), ("median", None))
     assert (rows(spec, tick), on(tick)["y"], on(tick)["x"]) == (even.to_dicts(), ("value", None), ("layer", None))
     assert spec["title"]["text"] == "T"
+    wide = [part["mark"].get("size") for part in (box, median, tick)]
+    assert wide[0] == wide[1] == wide[2] - 6, "the median is as wide as its box, the rule a little wider"
+    assert 0 < wide[0] < spec["width"]["step"], "boxes do not touch"
     plain = boxes(table, "layer", **options).to_dict()["layer"]
     assert len(plain) == 3
     assert plain[0]["encoding"]["y"]["scale"] == {"zero": True}
     assert on(plain[0])["tooltip"][1] == ("q05", ".0f")
+
+
+def test_colours_are_colours_and_white_is_zero() -> None:
+    for palette in (DIVERGING, SEQUENTIAL, CATEGORIES):
+        assert all(re.fullmatch("#[0-9A-Fa-f]{6}", colour) for colour in palette)
+        assert len(set(palette)) == len(palette)
+    assert (DIVERGING[len(DIVERGING) // 2], SEQUENTIAL[0]) == ("#ffffff", "#ffffff")
