@@ -33,7 +33,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     model = hw.load(options.model)
-    size = int(model.hf.get_input_embeddings().weight.shape[0])
+    size = len(model.tokenizer)
     ids = torch.randint(5, size, (options.tokens,), generator=torch.Generator().manual_seed(0)).tolist()
     model.trace(ids=ids[:64], keep="top")
     before, start, used = peak(), time.perf_counter(), time.process_time()

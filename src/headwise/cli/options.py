@@ -56,7 +56,7 @@ def read_by(
     audio: Path | None,
     *,
     truncate: bool,
-    keep: str = "all",
+    keep: Any = "all",
 ) -> Any:
     """The text, the picture or the sound, through the model: a Trace, or with keep="top" a LongTrace."""
     said = None if text is None else read_text(text)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import torch
 from jaxtyping import Float
@@ -39,6 +39,20 @@ from headwise.traces import WAYS, Keeper, LongTrace, Top, Trace, top_of
 from headwise.types import Batch, Encoding
 
 MAP_BYTES = 4 * 2**30  # the most that the stored maps of one trace may take
+
+
+class Asking(TypedDict, total=False):
+    """What `Model.trace` may be asked for beside texts and `keep`."""
+
+    ids: Sequence[int] | None
+    messages: Messages | None
+    image: Any
+    audio: Any
+    generate: int
+    add_special_tokens: bool
+    truncate: bool
+    layers: Sequence[int] | None
+    change: Change | Sequence[Change]
 
 
 @dataclass(frozen=True)
@@ -224,10 +238,12 @@ class Model:
 
     @overload
     def trace(
-        self, text: str | None = ..., pair: str | None = ..., *, keep: Literal["all"] = ..., **asked: Any
+        self, text: str | None = ..., pair: str | None = ..., *, keep: Literal["all"] = ..., **asked: Unpack[Asking]
     ) -> Trace: ...
     @overload
-    def trace(self, text: str | None = ..., pair: str | None = ..., *, keep: str | Top, **asked: Any) -> LongTrace: ...
+    def trace(
+        self, text: str | None = ..., pair: str | None = ..., *, keep: Literal["top"] | Top, **asked: Unpack[Asking]
+    ) -> LongTrace: ...
     def trace(
         self,
         text: str | None = None,

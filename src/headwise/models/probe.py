@@ -60,8 +60,8 @@ def observe(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> tuple[Timel
         with watching(model, timeline.watch, probing=True, made=hook):
             output = first_output(model(**inputs, **without_cache(model)))
     finally:
-        for hook in hooks:
-            hook.remove()
+        for one in hooks:
+            one.remove()
     return timeline, output
 
 

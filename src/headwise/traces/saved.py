@@ -143,7 +143,8 @@ def _layer_facts(layer: Layer) -> dict[str, Any]:
     circuit = layer.circuit
     norms = {place: getattr(circuit, place) for place in NORMS}
     described = {place: None if n is None else {"eps": n.eps, "centred": n.centred} for place, n in norms.items()}
-    return {"stack": layer.stack, "index": layer.index, "scale": circuit.scale, "post": circuit.post, **described}
+    return {"stack": layer.stack, "index": layer.index, "scale": circuit.scale, "post": circuit.post,
+            "shared": circuit.shared, **described}  # fmt: skip
 
 
 def _layer(number: int, fact: dict[str, Any], tensors: dict[str, Tensor]) -> Layer:
@@ -153,7 +154,10 @@ def _layer(number: int, fact: dict[str, Any], tensors: dict[str, Tensor]) -> Lay
         place: None if fact[place] is None else Norm(own[f"{place}.gain"], own[f"{place}.bias"], **fact[place])
         for place in NORMS
     }
-    circuit = Circuit(own["w_o"], own["b_o"], scale=fact["scale"], post=fact["post"], **norms)
+    circuit = Circuit(
+        own["w_o"], own["b_o"], scale=fact["scale"], inner=norms["inner"], outer=norms["outer"], last=norms["last"],
+        post=fact["post"], shared=fact.get("shared", False),
+    )  # fmt: skip
     parts = {name: own.get(name) for name in LAYER_TENSORS}
     return Layer(stack=fact["stack"], index=fact["index"], first_row=0, circuit=circuit, **parts)  # type: ignore[arg-type]
 
