@@ -220,7 +220,13 @@ def test_a_word_is_masked_and_both_answers_stand_side_by_side(
     assert "river" not in other.locator("h1").inner_text()
     assert "river" in page.frame_locator(".pane:nth-child(1) iframe.shown").locator("h1").inner_text()
     inside = page.frame_locator(".pane:nth-child(1) iframe.shown")
+    places = [place.locator("#view").get_attribute("data-shown") for place in (inside, other)]
+    assert places[0] == places[1], "the second opens where the first is"
     inside.locator("#tab-matrix").click()
+    for place in (inside, other):
+        if width < 560:
+            assert not place.locator('[data-control="layer"]').is_visible(), "controls fold away"
+            place.locator(".fold > summary").click()
     inside.locator('[data-control="layer"]').select_option("2")
     other.locator('#view[data-view="matrix"][data-shown*=" 2 "]').wait_for()  # both look at one layer
     other.locator('[data-control="head"]').select_option("3")

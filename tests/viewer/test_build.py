@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwise.viewer.build import bundle, digest, frame_of, html_of, script_json
+from headwise.viewer.build import ascii_text, bundle, digest, frame_of, html_of, script_json
 from viewer.samples import WORDS, full_page
 
 EVIL = (
@@ -80,3 +80,7 @@ def test_a_notebook_gets_the_page_in_a_sandboxed_frame() -> None:
 def test_the_bundle_cannot_end_its_own_element() -> None:
     assert "</script" not in bundle("viewer.js").lower()
     assert "</style" not in bundle("viewer.css").lower()
+
+
+def test_a_space_that_does_not_break_is_kept_and_control_characters_are_not() -> None:
+    assert ascii_text("77\u00a0% <b>\x1b\u202e") == "77&#160;% &lt;b&gt;"

@@ -40,7 +40,12 @@ export function controlsOf(model: Model): Control {
     choice(model, "Small values", "curve", () => [["linear", "As they are"], ["root", "Raised (square root)"]]),
   ];
   const present = controls.filter((control): control is Control => control !== null);
-  const node = el("aside", { class: "rail", "aria-label": "Controls" }, ...present.map((control) => control.node));
+  const rail = el("aside", { class: "rail", "aria-label": "Controls" }, ...present.map((control) => control.node));
+  const node = el("details", { class: "fold" }, el("summary", {}, "Layer, head, quantity and more"), rail);
+  const narrow = matchMedia("(max-width: 560px)"); // there the controls fold away
+  const fold = () => (node.open = !narrow.matches);
+  narrow.addEventListener("change", fold);
+  fold();
   return { node, update: () => present.forEach((control) => control.update()) };
 }
 

@@ -104,6 +104,7 @@ export class Model {
   constructor(readonly page: Page) {
     this.current = this.completed({ ...this.first(), ...parse(location.hash) });
     addEventListener("hashchange", () => this.set({ ...this.first(), ...parse(location.hash) }));
+    if (page.live) parent.postMessage({ headwise: "at", hash: this.hash() }, "*");
     if (page.live) addEventListener("message", (event) => event.source === parent && this.follow(event.data as { headwise?: string; hash?: unknown } | null));
   }
 

@@ -92,8 +92,8 @@ def script_json(value: Any) -> str:
 
 
 def ascii_text(text: str) -> str:
-    """Text for an HTML element, in ASCII, control characters dropped."""
-    kept = "".join(c for c in text if c.isprintable())
+    """Text for an HTML element, in ASCII, control characters dropped (but a space that does not break is none)."""
+    kept = "".join(c for c in text if c.isprintable() or c == "\u00a0")
     return html.escape(kept).encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 

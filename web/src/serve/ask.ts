@@ -46,7 +46,8 @@ export class Ask {
   private form(): HTMLElement {
     const labelled = (label: string, control: HTMLElement) => el("label", {}, label, control);
     const show = el("button", { class: "primary", type: "submit", title: "Ctrl-Enter" }, "Show");
-    const more = el("details", { class: "more" }, el("summary", {}, "Model, question, quantities, second text"), labelled("Second text, if any; the target for a translation model", this.pair), labelled("Model", this.model), labelled("Question", this.shown), labelled("Quantities", this.quantity));
+    const inside = el("div", {}, labelled("Second text, if any; the target for a translation model", this.pair), labelled("Model", this.model), labelled("Question", this.shown), labelled("Quantities", this.quantity));
+    const more = el("details", { class: "more" }, el("summary", {}, "Model, question, quantities, second text"), inside);
     const narrow = matchMedia("(max-width: 800px)"); // there the choices fold away
     const fold = () => (more.open = !narrow.matches);
     narrow.addEventListener("change", fold);
