@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from headwise.attributions.tangents import NotSharedError, dual, tangent_of
+from headwise.attributions.tangents import NotSharedError, dual, forward_rules, tangent_of
 from headwise.errors import ModelError
 from headwise.models.capture import at_least_float, first_tensor, watching
 from headwise.models.model import Model
@@ -94,6 +94,7 @@ def repeated_tangents(model: Model, inputs: Inputs, x: Hidden, tangents: Tangent
     """The same by torch's own forward mode, with a copy of the text for each tangent."""
     count = len(tangents)
     copies = {name: tensor.repeat(count, *[1] * (tensor.ndim - 1)) for name, tensor in inputs.items()}
+    forward_rules()
     with torch.no_grad(), forward_ad.dual_level():
         point = forward_ad.make_dual(x.repeat(count, 1, 1), tangents.flatten(0, 1))
         moved = [forward_ad.unpack_dual(state) for state in hidden_of(model, copies, point)]

@@ -21,16 +21,23 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-with warnings.catch_warnings():
-    # torch compiles the rules of its forward mode at their first use, by a function that it warns of itself.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    importlib.import_module("torch._decomp.decompositions_for_jvp")
+
+@cache
+def forward_rules() -> None:
+    """torch compiles the rules of its forward mode at their first use, by a function that it warns of itself.
+
+    That takes a third of a second, so it is done where forward mode is used, and not by whoever imports this file.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        importlib.import_module("torch._decomp.decompositions_for_jvp")
 
 
 class NotSharedError(Exception):
@@ -52,6 +59,7 @@ class Dual(Tensor):
 
 def dual(primal: Tensor, tangent: Tensor) -> Dual:
     """`primal` with its tangents, [tangent *shape of primal]."""
+    forward_rules()
     made = primal.detach().as_subclass(Dual)
     made.tangent = tangent
     return made
