@@ -38,7 +38,7 @@ TESTS = {
     "measures": ("measures", "contracts/test_reductions.py", "contracts/test_records.py"),
     "stats": ("stats",),
     "reports": ("reports", "studies/test_answers.py"),
-    "papers": ("papers/test_verdict.py", "papers/test_claims.py"),
+    "papers": ("papers",),
     "cli": tuple(f"cli/test_{name}.py" for name in ("cli", "choices", "fail_if", "json", "settings", "ranges")),
     "plots": ("plots", "studies/test_figures.py"),
 }  # fmt: skip
