@@ -11,6 +11,7 @@ import torch
 import headwise as hw
 from headwise.errors import InputError
 from headwise.models.capture import eager
+from headwise.viewer.senses import payload
 from references import quantities as twins
 from references.compare import assert_close
 
@@ -79,6 +80,16 @@ def test_a_saved_folder_reads_both(llava: hw.Model, tmp_path: Path) -> None:
     )  # mean and deviation are 0.5 where none is said
     same = again.trace("the sea", image=expected.float()), llava.trace("the sea", image=PICTURE)
     assert_close(same[0].attention("raw"), same[1].attention("raw"), 1e-5)
+
+
+def test_the_page_has_the_picture_and_the_words_around_it(llava: hw.Model) -> None:
+    trace = llava.trace("the old <mask> sea", image=PICTURE)
+    page = payload(trace, ["raw"])
+    assert page["kind"] == "image"
+    keys = page["stacks"][0]["keys"]
+    assert [bool(place) for place in keys["places"]] == [bool(place) for place in trace.text.places]
+    assert len(keys["tokens"]) == len(trace.text)
+    assert page["picture"]["png"].startswith("data:image/png;base64,")
 
 
 def test_what_cannot_be_read_together_is_said(llava: hw.Model) -> None:

@@ -30,8 +30,9 @@ from headwise.models.probe import (
     last_logits,
     position_limit,
     reads_source_twice,
+    token_table,
     without_cache,
-)  # fmt: skip
+)
 from headwise.models.proof import OUTPUT_TOLERANCE, Proof, output_error
 from headwise.models.senses import batched, sense_of
 from headwise.text.tokens import encode
@@ -175,7 +176,7 @@ class Model:
 
     def _check_ids(self, texts: Sequence[Encoding]) -> None:
         """Refuse a tokenizer that knows tokens which the model has no vector for."""
-        rows = getattr(self.hf.get_input_embeddings(), "num_embeddings", None)
+        rows = getattr(token_table(self.hf), "num_embeddings", None)
         worst, token = max(
             (pair for text in texts for pair in zip(text.ids, text.tokens, strict=True)), default=(0, "")
         )

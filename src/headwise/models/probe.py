@@ -89,10 +89,7 @@ def probe_inputs(model: PreTrainedModel, length: int = PROBE, target: int = TARG
 
 def vocabulary(model: PreTrainedModel) -> int:
     """How many token ids the model knows."""
-    try:
-        table = getattr(model.get_input_embeddings(), "weight", None)
-    except NotImplementedError:
-        table = None
+    table = getattr(token_table(model), "weight", None)
     size = getattr(model.config, "vocab_size", None) if table is None else len(table)  # type: ignore[arg-type]
     if size is None and hasattr(model.config, "num_hash_buckets"):  # CANINE hashes the code points of Unicode
         return 0x110000
@@ -102,6 +99,14 @@ def vocabulary(model: PreTrainedModel) -> int:
             f"{model.config.model_type} has neither; it does not read tokens as others do and cannot be analysed."
         )
     return size
+
+
+def token_table(model: PreTrainedModel) -> Any:
+    """The module that gives tokens their vectors; None where the model does not say which it is (SAM 3's text part)."""
+    try:
+        return model.get_input_embeddings()
+    except NotImplementedError:
+        return None
 
 
 def reads_source_twice(model: PreTrainedModel) -> bool:

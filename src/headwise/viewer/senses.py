@@ -67,7 +67,10 @@ def _side(text: Any, kind: str) -> dict[str, Any]:
     if not text.places:
         return {"tokens": [pretty(token) for token in (text.tokens if kind == "image" else text.words)], "places": []}
     if kind == "image":
-        return {"tokens": list(text.tokens), "places": [[round(x, 5) for x in place] for place in text.places]}
+        return {
+            "tokens": [pretty(token) for token in text.tokens],
+            "places": [[round(x, 5) for x in place] for place in text.places],
+        }
     spans = [[place for place, unit in zip(text.places, text.unit, strict=True) if unit == n]
              for n in range(len(text.words))]  # fmt: skip
     places = [[round(span[0][0], 3), round(span[-1][1], 3)] if span[0] else [0.0, 0.0] for span in spans]
@@ -87,7 +90,8 @@ def _packed(maps: Float[np.ndarray, "layer head query key"], quantity: str) -> d
 
 def _picture(trace: Any, kind: str) -> dict[str, Any]:
     """The picture that the model read, or the spectrogram up to the sound's end, as a PNG; and the seconds of it."""
-    given = next(iter(trace.text.given.values()))[0].detach().cpu().float().numpy()
+    read = trace.text.given
+    given = (read["pixel_values"] if kind == "image" else next(iter(read.values())))[0].detach().cpu().float().numpy()
     if kind == "image":
         return {"png": _png(given.transpose(1, 2, 0)[:, :, :3]), "seconds": 0}
     real = [place for place, unit in zip(trace.text.places, trace.text.unit, strict=True)
