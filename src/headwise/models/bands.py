@@ -79,7 +79,7 @@ def _forward(layer: Any, attention: Attention) -> Callable[..., tuple[Tensor, ..
         seen = in_band(query.shape[2], layer.one_sided_attn_window_size, query.device)
         seen = seen[None, None] & (attention_mask >= 0)[:, None, None]
         mask = torch.zeros_like(seen, dtype=query.dtype).masked_fill(~seen, torch.finfo(query.dtype).min)
-        out, _ = attention(layer, query, key, value, mask, eager=softmaxed, scaling=1 / math.sqrt(layer.head_dim))
+        out = attention(layer, query, key, value, mask, eager=softmaxed, scaling=1 / math.sqrt(layer.head_dim))[0]
         return (out.flatten(2),)
 
     return forward
