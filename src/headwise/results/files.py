@@ -2,12 +2,14 @@
 
 A file is written under another name, forced to disk, and renamed over its own name: a reader, and a run after
 a crash or a power cut, sees the old file or the new one. Several files are first all staged, then all
-renamed, so that a full disk is met before anything has changed.
+renamed, so that a full disk is met before anything has changed. What a killed process had staged is removed by the
+next one that writes the same file.
 """
 
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
@@ -34,6 +36,7 @@ def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
         try:
             for name, content in contents.items():
                 path = folder / name
+                sweep(path)
                 temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
                 staged.append((temporary, path))
                 stage(temporary, content)
@@ -44,6 +47,26 @@ def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
         finally:
             for temporary, _ in staged:
                 temporary.unlink(missing_ok=True)
+
+
+def sweep(path: Path) -> None:
+    """Remove what processes that are no more had staged for `path`."""
+    begin, end = f".{path.name}.", ".tmp"
+    for left in path.parent.glob(f"{glob.escape(begin)}*{end}"):
+        process = left.name.removeprefix(begin).removesuffix(end)
+        if process.isdecimal() and not alive(int(process)):
+            left.unlink(missing_ok=True)
+
+
+def alive(process: int) -> bool:
+    """Whether there is such a process; one of another user is."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def stage(path: Path, content: bytes) -> None:
