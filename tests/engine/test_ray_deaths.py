@@ -50,7 +50,7 @@ class PaperRay:
 def spread(paper: PaperRay, names: str, hired: str = "") -> tuple[list[int], list[str]]:
     """The numbers of the shards in the order in which they were done, and who was alive at the end."""
     pool, new = [paper.worker(name) for name in names], iter(hired)
-    hire = lambda: paper.worker(name) if (name := next(new, None)) else None  # noqa: E731
+    hire = lambda _: paper.worker(name) if (name := next(new, None)) else None  # noqa: E731
     done = [number for number, _ in module._spread(paper, pool, SHARDS, PLAN, hire)]
     return done, [worker.name for worker in pool]
 
@@ -64,6 +64,16 @@ def test_a_machine_dies_and_every_shard_is_done_once(hired: str) -> None:
     done, alive = spread(PaperRay(lambda name, number: name == "b" and number == 3), "ab", hired)
     assert sorted(done) == list(range(9))
     assert alive == ["a", *hired]
+
+
+def test_cores_of_the_last_worker_are_waited_for_longer() -> None:
+    asked: list[float] = []
+    pool = ["a", "b"]
+    assert module._replaced(pool, "a", lambda seconds: asked.append(seconds)) == []
+    assert module._replaced(pool, "b", lambda seconds: asked.append(seconds) or "c") == ["c"]
+    assert pool == ["c"]
+    assert asked == [module.ANSWER_SECONDS, module.LAST_SECONDS]
+    assert module.LAST_SECONDS > module.ANSWER_SECONDS
 
 
 def test_the_last_worker_dies_and_there_is_no_room() -> None:

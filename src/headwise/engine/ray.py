@@ -23,6 +23,7 @@ from headwise.errors import InputError, ModelError
 from headwise.text.corpus import CorpusSpec, Document, Shard
 
 ANSWER_SECONDS = 5  # before it is said that nobody listens, or that no core is free
+LAST_SECONDS = 60  # before the same is said where no worker is left: a busy Ray may take long to notice a death
 TRIES = 4  # workers that may die of one shard
 GONE = "The Ray cluster must stay up while a run goes on, but it is gone"
 RESUME = "the same command again goes on where this one stopped."
@@ -51,7 +52,7 @@ def fold_on_ray(
         given = (_portable(plan), each, [_fields(document) for document in opening])
         hire = lambda: _actor(ray, each, str(plan.model["source"]["device"])).remote(*given)  # noqa: E731
         pool += [hire() for _ in range(count)]
-        yield from _spread(ray, pool, shards, plan, lambda: hire() if _room(ray, each) else None)
+        yield from _spread(ray, pool, shards, plan, lambda seconds: hire() if _room(ray, each, seconds) else None)
     except ray.exceptions.RayTaskError:
         raise
     except ray.exceptions.RayError as error:
@@ -215,9 +216,9 @@ def _actor(ray: Any, threads: int, device: str) -> Any:
     return ray.remote(**needs_of(threads, device), max_restarts=0, max_task_retries=0)(Worker)
 
 
-def _room(ray: Any, threads: int) -> bool:
-    """Whether one more worker fits; the cores of one that died are waited for, a while."""
-    deadline = time.monotonic() + ANSWER_SECONDS
+def _room(ray: Any, threads: int, seconds: float) -> bool:
+    """Whether one more worker fits; the cores of one that died are waited for, so many seconds."""
+    deadline = time.monotonic() + seconds
     while _cores(ray)[1] < threads:
         if time.monotonic() > deadline:
             return False
@@ -226,7 +227,7 @@ def _room(ray: Any, threads: int) -> bool:
 
 
 def _spread(
-    ray: Any, pool: list[Any], shards: Iterable[Shard], plan: Plan, hire: Callable[[], Any | None]
+    ray: Any, pool: list[Any], shards: Iterable[Shard], plan: Plan, hire: Callable[[float], Any | None]
 ) -> Iterator[tuple[int, Folded]]:
     """Keep every worker busy with a bounded number of shards under way; `pool` is kept to those that live."""
     waiting, again, under_way = iter(shards), [], {}
@@ -258,10 +259,10 @@ def _spread(
         yield shard.number, Folded.from_tensors(tensors, counts, plan.digest)
 
 
-def _replaced(pool: list[Any], dead: Any, hire: Callable[[], Any | None]) -> list[Any]:
+def _replaced(pool: list[Any], dead: Any, hire: Callable[[float], Any | None]) -> list[Any]:
     """The worker that was hired in a dead one's place, where there is room; an error where none is left at all."""
     pool.remove(dead)
-    new = [worker for worker in [hire()] if worker is not None]
+    new = [worker for worker in [hire(ANSWER_SECONDS if pool else LAST_SECONDS)] if worker is not None]
     pool += new
     if not pool:
         raise InputError(f"At least one worker must live, but all have died and there is no room for another; {RESUME}")
