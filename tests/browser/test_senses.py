@@ -58,3 +58,11 @@ def test_a_row_of_a_sound_is_asked_by_a_click(open_html, load) -> None:
     assert heading(opened)[2] == queries[1]
     opened.page.locator('select[aria-label="Layer"]').select_option("1")
     assert heading(opened)[0] == 1
+
+
+def test_a_text_with_a_picture_opens_on_a_token_that_sees_it(open_html, load) -> None:
+    picture = np.random.default_rng(0).integers(0, 256, (48, 48, 3), dtype=np.uint8)
+    trace = load("tiny:llava").trace("the old dog", image=picture)
+    opened = open_html(senses.page(trace))
+    opened.page.wait_for_selector("canvas")
+    assert heading(opened)[2] == trace.tokens[-1]

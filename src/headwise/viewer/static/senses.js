@@ -41,6 +41,8 @@
       if (sum > best[0]) best = [sum, l, h];
     }
     [, state.layer, state.head] = best;
+    /* a first token that sees itself alone says nothing of the picture: the last one sees all of it */
+    if (data.kind === "image" && row(state.layer, state.head, 0).every((w, k) => k === 0 || w === 0)) state.query = queries - 1;
   };
   const name = (layer, head) => `L${layer}.H${head}`;
   const colour = (share) => `rgba(213, 94, 0, ${(0.85 * share).toFixed(3)})`;
