@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 import headwise as hw
 from headwise.errors import InputError
@@ -118,12 +122,52 @@ def test_it_opens_again(load, tmp_path) -> None:
         assert torch.equal(again.top("norm", stack=stack).key, kept.top("norm", stack=stack).key)
 
 
+def unchecked(**given: object) -> None:
+    """What `Top` says where no types are checked, as they are in tests."""
+    top = Top()
+    for name, value in given.items():
+        object.__setattr__(top, name, value)
+    top.__post_init__()
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda t, _: t.pop("self.raw.key"), "'key'"),
+        (
+            lambda t, _: t.update({n: t[n][:, :, :3] for n in ("self.raw.key", "self.raw.value", "self.raw.rest")}),
+            "of raw is",
+        ),
+        (lambda t, _: t.update({"self.norm.value": t["self.norm.value"].double()}), "value of norm is"),
+        (lambda t, _: t.update({"self.raw.key": t["self.raw.key"] + 10**6}), "keys that the text does not have"),
+        (lambda t, _: t.update({"self.raw.key": t["self.raw.key"] - 1}), "keys that the text does not have"),
+        (lambda t, _: t.pop("fact.self.entropy"), "numbers of its heads"),
+        (lambda t, _: t.update({"fact.self.first": torch.zeros(1)}), "numbers of its heads"),
+        (lambda _, facts: facts.update(maps={}), "keeps no map"),
+        (lambda _, facts: facts.update(maps={"self": 3}), "not iterable"),
+    ],
+)
+def test_a_damaged_file_is_one_line(load, tmp_path, damage, says: str) -> None:
+    path = load("tiny:gpt2").trace(WORDS, keep="top").save(tmp_path / "long.safetensors")
+    with safe_open(path, framework="pt") as file:
+        metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    facts = json.loads(metadata["facts"])
+    damage(tensors, facts)
+    save_file({name: x.contiguous() for name, x in tensors.items()}, path, {**metadata, "facts": json.dumps(facts)})
+    with pytest.raises(InputError, match="must be as it was saved") as error:
+        hw.open(path)
+    assert says in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("ask", "says"),
     [
         (lambda m: m.trace(WORDS, keep="most"), 'keep must be "all", "top" or hw.Top'),
         (lambda m: m.trace(WORDS, keep="top", layers=[0]), "leave out layers and change"),
-        (lambda m: m.trace(WORDS, keep=Top(k=0)), "At least one entry"),
+        (lambda m: m.trace(WORDS, keep=Top(k=0)), "at least 1, but k=0"),
+        (lambda _: unchecked(k=1.5), "at least 1, but k=1.5"),
+        (lambda _: unchecked(quantities="raw"), "pass ('raw',)"),
+        (lambda m: m.trace(WORDS, keep="top").blocks(level=-1), "Levels go up from 0"),
         (lambda m: m.trace(WORDS, keep=Top(quantities=())), "At least one quantity"),
         (lambda m: m.trace(WORDS, keep=Top(quantities=("rau",))), "rau"),
         (lambda m: m.trace(WORDS, keep="top").top("null"), "trace again with keep=hw.Top(quantities=('null',))"),

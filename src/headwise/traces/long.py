@@ -45,8 +45,12 @@ class Top:
     quantities: tuple[str, ...] = ("raw", "effective", "norm")
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise InputError(f"At least one entry of a row must be kept, but k={self.k} was asked for.")
+        if type(self.k) is not int or self.k < 1:
+            raise InputError(
+                f"Of a row a whole number of entries must be kept, at least 1, but k={self.k!r} was given."
+            )
+        if isinstance(self.quantities, str):
+            raise InputError(f"Quantities are names, but {self.quantities!r} is one; pass ({self.quantities!r},).")
         if not self.quantities:
             raise InputError("At least one quantity must be kept, but none was named; raw is always quick.")
         for name in self.quantities:
@@ -157,6 +161,8 @@ class LongTrace:
         self, quantity: str = "raw", *, level: int = 0, stack: str | None = None
     ) -> Float[Tensor, "layer head query_block key_block"]:
         """Sums over blocks of 64 · 2^level tokens."""
+        if level < 0:
+            raise InputError(f"Levels go up from 0, blocks of {BLOCK} tokens, but {level} was asked for.")
         sums = self.top(quantity, stack=stack).blocks
         for _ in range(level):
             sums = paired(sums)

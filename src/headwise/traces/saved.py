@@ -101,7 +101,31 @@ def _long(facts: dict[str, Any], tensors: dict[str, Tensor]) -> LongTrace:
         for stack, names in facts["maps"].items()
     }
     known = {stack: _under(f"fact.{stack}.", tensors) for stack in maps}
-    return LongTrace(**_told(facts, tensors), maps=maps, facts=known)
+    trace = LongTrace(**_told(facts, tensors), maps=maps, facts=known)
+    _check_long(trace)
+    return trace
+
+
+def _check_long(trace: LongTrace) -> None:
+    """Every tensor has the sizes that the tokens and the other tensors say, and keys are keys of the text."""
+    if not trace.maps or not all(trace.maps.values()):
+        raise ValueError("it keeps no map")
+    for stack, maps in trace.maps.items():
+        queries, keys = len(trace.queries(stack)), len(trace.keys(stack))
+        layers, heads = next(iter(maps.values())).key.shape[:2]
+        for name, kept in maps.items():
+            top = kept.key.shape[-1]
+            wanted = TopMaps.empty(layers, heads, queries, keys, top)
+            for part in fields(kept):
+                got, due = getattr(kept, part.name), getattr(wanted, part.name)
+                if (got.shape, got.dtype) != (due.shape, due.dtype):
+                    raise ValueError(f"{part.name} of {name} is {got.dtype} {tuple(got.shape)}")
+            if top < 1 or int(kept.key.min()) < 0 or int(kept.key.max()) >= keys:
+                raise ValueError(f"{name} names keys that the text does not have")
+        if any(name not in trace.facts[stack] for name in ("entropy", "first")) or any(
+            fact.shape != (layers, heads) for fact in trace.facts[stack].values()
+        ):
+            raise ValueError(f"the numbers of its heads are not {layers} × {heads}")
 
 
 def _told(facts: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
