@@ -49,22 +49,25 @@ def integrated_gradients(model: hw.Model, text: str, target: int, b: Tensor, ste
     return ((x - b) * total).sum(-1).numpy()
 
 
-def log_probability(model: hw.Model, text: str, removed: Sequence[int], removal: str, target: int) -> float:
-    """log p(target) of a text from which some tokens were taken."""
+def log_probability(
+    model: hw.Model, text: str, removed: Sequence[int], removal: str, target: int, at: int | None = None
+) -> float:
+    """log p(target) of a text from which some tokens were taken; of a token classifier, `at` its token."""
     encoding, tokenizer = model.encode(text), model.tokenizer
     ids, seen, segment = list(encoding.ids), [1] * len(encoding), list(encoding.segment)
-    for at in sorted(removed, reverse=True):
+    for gone in sorted(removed, reverse=True):
         if removal == "delete":
-            del ids[at], seen[at], segment[at]
+            del ids[gone], seen[gone], segment[gone]
         else:
-            ids[at] = tokenizer.mask_token_id if removal == "mask" else tokenizer.pad_token_id
-            seen[at] = 0 if removal == "pad" else 1
+            ids[gone] = tokenizer.mask_token_id if removal == "mask" else tokenizer.pad_token_id
+            seen[gone] = 0 if removal == "pad" else 1
     inputs = {"input_ids": torch.tensor([ids]), "attention_mask": torch.tensor([seen])}
     if "token_type_ids" in tokenizer.model_input_names:
         inputs["token_type_ids"] = torch.tensor([segment])
     with torch.no_grad():
         logits = model.hf(**inputs).logits[0]
-    row = logits if logits.ndim == 1 else logits[max(at for at, s in enumerate(seen) if s)]
+    last = max(place for place, s in enumerate(seen) if s)
+    row = logits if logits.ndim == 1 else logits[last if at is None else at]
     return float(row.log_softmax(-1)[target])
 
 
@@ -81,15 +84,16 @@ def leave_one_out(model: hw.Model, text: str, removal: str, target: int) -> np.n
 
 
 def aopc(
-    model: hw.Model, text: str, scores: Sequence[float], fractions: Sequence[float], removal: str, target: int
-) -> tuple[float, float]:
+    model: hw.Model, text: str, scores: Sequence[float], fractions: Sequence[float], removal: str, target: int,
+    at: int | None = None,
+) -> tuple[float, float]:  # fmt: skip
     """Mean comprehensiveness and sufficiency over the fractions."""
     free = free_tokens(model, text)
-    ranked = sorted(free, key=lambda at: (-scores[at], at))
-    whole = math.exp(log_probability(model, text, [], removal, target))
+    ranked = sorted(free, key=lambda place: (-scores[place], place))
+    whole = math.exp(log_probability(model, text, [], removal, target, at))
     both = []
     for fraction in fractions:
         named = ranked[: math.ceil(round(fraction * len(free), 9))]
-        others = [at for at in free if at not in named]
-        both.append([whole - math.exp(log_probability(model, text, r, removal, target)) for r in (named, others)])
+        others = [place for place in free if place not in named]
+        both.append([whole - math.exp(log_probability(model, text, r, removal, target, at)) for r in (named, others)])
     return tuple(np.mean(both, axis=0))  # type: ignore[return-value]

@@ -51,6 +51,40 @@ def gradients(model: hw.Model, text: Encoding, document: int, seed: int) -> tupl
     return np.stack([g[0].double().numpy() for g in found]), float(loss.detach()), hidden
 
 
+def of_translation(model: hw.Model, pairs: Sequence[tuple[str, str]]) -> tuple[dict[str, np.ndarray], float]:
+    """The same of the target's loss, by stack: one pair at a time, Hugging Face's own maps."""
+    means: dict[str, list[list[np.ndarray]]] = {s: [[] for _ in KINDS] for s in ("encoder", "decoder", "cross")}
+    losses = []
+    for source, target in pairs:
+        text, read = model.encode(source), model.encode_target(target)
+        model.hf.set_attn_implementation("eager")
+        inputs = {"input_ids": torch.tensor([text.ids]), "decoder_input_ids": torch.tensor([read.ids])}
+        output = model.hf(**inputs, output_attentions=True)
+        logs = output.logits[0].log_softmax(-1)
+        loss = -sum(logs[at, read.ids[at + 1]] for at in range(len(read) - 1)) / (len(read) - 1)
+        losses.append(float(loss.detach()))
+        maps = {"encoder": output.encoder_attentions, "decoder": output.decoder_attentions,
+                "cross": output.cross_attentions}  # fmt: skip
+        for stack, found in maps.items():
+            gradient = np.stack([g[0].double().numpy() for g in torch.autograd.grad(loss, found, retain_graph=True)])
+            side, causal = (read, True) if stack == "decoder" else (text, False)
+            for number, name in enumerate(KINDS):
+                cells = [
+                    gradient[:, :, query, key]
+                    for query in range(gradient.shape[2])
+                    for key in range(query + 1 if causal else gradient.shape[3])
+                    if kind_of(side, key, causal) == name
+                ]
+                if cells:
+                    means[stack][number].append(np.abs(cells).mean(0))
+    shape = gradient.shape[:2]
+    stacked = {
+        stack: np.stack([np.mean(m, axis=0) if m else np.full(shape, np.nan) for m in kinds], -1)
+        for stack, kinds in means.items()
+    }
+    return stacked, float(np.mean(losses))
+
+
 def masked(text: Encoding, document: int, seed: int) -> set[int]:
     plain = [at for at in range(len(text)) if not text.special[at]]
     # subtle: the order is that of signed integers
@@ -66,8 +100,12 @@ def splitmix(number: int, seed: int) -> int:
 
 
 def kind(model: hw.Model, text: Encoding, at: int, hidden: bool) -> str:
-    if at == 0 and (model.causal or text.special[0]):
+    return "other" if hidden else kind_of(text, at, model.causal)
+
+
+def kind_of(text: Encoding, at: int, causal: bool) -> str:
+    if at == 0 and (causal or text.special[0]):
         return "first"
     if text.special[at]:
         return "separator"
-    return "punctuation" if text.tokens[at] in (".", ",") and not hidden else "other"
+    return "punctuation" if text.tokens[at] in (".", ",") else "other"

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import headwise as hw
-from headwise.attributions import token_predictions
-from headwise.attributions.prediction import Removal
+from headwise.attributions.asked import asked_at
+from headwise.attributions.explain import explain
 from headwise.attributions.substitution import log_probabilities, own_attention
 from headwise.cli import main
 from headwise.errors import InputError, ModelError
@@ -93,8 +93,8 @@ def test_importance_of_a_token_classifier_by_hand(tagger) -> None:
     """Gradient × input by moving along x; leave-one-out by masking, one token at a time."""
     encoding = tagger.encode(*TEXTS[1])
     batch, place = tagger.batch([encoding]), torch.tensor([2])
-    removal = Removal.of(tagger, "mask")
-    scores = token_predictions.leave_one_out(tagger, batch, place, removal)[0]
+    asked = asked_at(batch, place)
+    scores = explain(tagger, asked, "leave-one-out").scores[0]
     with torch.no_grad():
         logits = tagger.hf(**batch.inputs).logits[0, 2]
         target, expected = int(logits.argmax()), []
@@ -112,8 +112,10 @@ def test_importance_of_a_token_classifier_by_hand(tagger) -> None:
         step = torch.zeros_like(x)
         step[0, token] = 1e-6 * x[0, token]
         moved.append((said(x + step) - said(x - step)) / 2e-6)
-    found = token_predictions.gradient_input(tagger, batch, place)[0]
+    found = explain(tagger, asked, "gradient-input").scores[0]
     np.testing.assert_allclose(found.numpy(), moved, atol=1e-6)
+    attention = tagger.trace(*TEXTS[1]).attention("raw")[-1, :, 2].mean(0)
+    np.testing.assert_allclose(explain(tagger, asked, "raw-attention").scores[0].numpy(), attention.numpy(), atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 import headwise as hw
+from headwise.attributions.asked import asked_by_lot
 from headwise.attributions.explain import explain
+from headwise.attributions.prediction import removable
 from headwise.errors import InputError, ModelError, UnknownNameError
 from headwise.stats import Moments
 from headwise.studies.faithfulness import Faithfulness, interval
@@ -23,6 +27,11 @@ STUDY = Faithfulness(methods=METHODS, fractions=FRACTIONS, steps=3)
 @pytest.fixture(scope="module")
 def model() -> hw.Model:
     return hw.load("tiny:bert", task="classification", dtype="float64")
+
+
+@pytest.fixture(scope="module")
+def tagger() -> hw.Model:
+    return hw.load("tiny:bert", task="token-classification", dtype="float64")
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +63,53 @@ def test_equal_to_loops_over_single_texts(model, monkeypatch) -> None:
         assert row["texts"] == len(texts)
 
 
-def test_batches_order_and_shards_change_nothing(model, state) -> None:
-    assert_same(folded(model, STUDY, batch_tokens=1), state, near=1e-9)
-    assert_same(folded(model, STUDY, order=[3, 0, 4, 2, 1]), state, near=1e-9)
+@pytest.mark.parametrize("removal", ["mask", "pad"])
+def test_a_token_classifier_is_asked_about_one_token_of_each_text(tagger, monkeypatch, removal: str) -> None:
+    """The same loops, for the label of the token that was drawn; which it is depends on seed and document alone."""
+    texts, study = [text for text, _ in TEXTS], replace(STUDY, removal=removal)
+    monkeypatch.setattr("references.studies_folding.TEXTS", tuple((text, None) for text in texts))
+    table = study.table(folded(tagger, study), setting(tagger))
+    means: dict[str, list[tuple[float, float]]] = {method: [] for method in METHODS}
+    for number, text in enumerate(texts):
+        batch = tagger.batch([tagger.encode(text)])
+        asked = asked_by_lot(batch, torch.tensor([number]), removable(batch), STUDY.seed)
+        place = int(asked.asked[0].int().argmax())
+        assert not tagger.encode(text).special[place]
+        with torch.no_grad():
+            target = int(tagger.hf(**batch.inputs).logits[0, place].argmax())
+        for method, both in means.items():
+            more = {"integrated-gradients": {"steps": 3}, "leave-one-out": {"removal": removal}}.get(method, {})
+            found = explain(tagger, asked, method, **more)
+            assert int(found.target[0]) == target
+            both.append(twin.aopc(tagger, text, found.scores[0].tolist(), FRACTIONS, removal, target, place))
+    for row in table.iter_rows(named=True):
+        expected = np.mean(means[row["method"]], axis=0)
+        np.testing.assert_allclose([row["comprehensiveness"], row["sufficiency"]], expected, atol=1e-9)
+
+
+def test_which_token_is_asked_about_is_drawn_by_seed_and_document(tagger) -> None:
+    batch = tagger.batch([tagger.encode(text) for text, _ in TEXTS * 4])
+    places = [
+        asked_by_lot(batch, torch.arange(len(batch.texts)), removable(batch), seed).asked.int().argmax(-1).tolist()
+        for seed in (0, 0, 1)
+    ]
+    assert places[0] == places[1] != places[2]
+    assert len(set(places[0][::5])) > 1  # the same text as another document
+
+
+def test_a_token_classifier_says_what_it_cannot_be_asked(tagger) -> None:
+    with pytest.raises(InputError, match="keep their places, but removal='delete' was asked for; use mask"):
+        Faithfulness(removal="delete").check(tagger)
+    with pytest.raises(InputError, match="labels every token, so say about which one"):
+        explain(tagger, tagger.batch([tagger.encode("the sea")]), "gradient-input")
+
+
+@pytest.mark.parametrize("kind", ["model", "tagger"])
+def test_batches_order_and_shards_change_nothing(kind: str, request) -> None:
+    found = request.getfixturevalue(kind)
+    whole = request.getfixturevalue("state") if kind == "model" else folded(found, STUDY)
+    assert_same(folded(found, STUDY, batch_tokens=1), whole, near=1e-9)
+    assert_same(folded(found, STUDY, order=[3, 0, 4, 2, 1]), whole, near=1e-9)
 
 
 def test_leave_one_out_agrees_with_itself_and_random_gains_nothing(model, state) -> None:

@@ -30,6 +30,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headwise.attributions import ORIGINS
+from headwise.attributions.asked import asked_inputs
 from headwise.attributions.passes import embedded
 from headwise.attributions.prediction import (
     Removal,
@@ -82,7 +83,7 @@ def method(name: str) -> Explain:
 def gradient_norm(model: Model, batch: Batch, *, target: Target = None, of: str = "logit") -> TokenScores:
     head_of(model)
     chosen = targets(model, batch, target)
-    gradient, _ = slope(model, batch.inputs, chosen, embedded(model, batch), of=of)
+    gradient, _ = slope(model, asked_inputs(batch), chosen, embedded(model, batch), of=of)
     return TokenScores(_at_tokens(gradient.norm(dim=-1), batch), chosen)
 
 
@@ -105,7 +106,7 @@ def _products(
 ) -> tuple[Int[Tensor, " batch"], Float[Tensor, "batch token d_model"]]:
     head_of(model)
     chosen, x = targets(model, batch, target), embedded(model, batch)
-    return chosen, x * slope(model, batch.inputs, chosen, x, of=of)[0]
+    return chosen, x * slope(model, asked_inputs(batch), chosen, x, of=of)[0]
 
 
 @EXPLANATIONS.add(
@@ -127,11 +128,11 @@ def integrated_gradients(
     if steps < 1:
         raise InputError(f"Integrated gradients take at least one step, but steps={steps} was asked for.")
     chosen, x, b = targets(model, batch, target), embedded(model, batch), baseline_of(model, batch, baseline)
-    top, bottom = (slope(model, batch.inputs, chosen, end, of=of)[1] for end in (x, b))
+    top, bottom = (slope(model, asked_inputs(batch), chosen, end, of=of)[1] for end in (x, b))
     points, weights = np.polynomial.legendre.leggauss(steps)
     mean = torch.zeros_like(x)
     for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
-        mean += float(weight) * slope(model, batch.inputs, chosen, torch.lerp(b, x, float(point)), of=of)[0]
+        mean += float(weight) * slope(model, asked_inputs(batch), chosen, torch.lerp(b, x, float(point)), of=of)[0]
     scores = _at_tokens(((x - b) * mean).sum(-1), batch)
     return TokenScores(scores, chosen, (scores.sum(-1) - (top - bottom)).abs())
 

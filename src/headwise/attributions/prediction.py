@@ -1,8 +1,9 @@
 """What a task model says of a text, as a function of its inputs: the ground on which explanations stand.
 
-A prediction is one row of logits a text: of a sequence classifier its own, of a causal language model those of the next
-token after the last one. It can be asked of other inputs (tokens removed), at other vectors x in place of the embedded
-tokens, and for the hidden tokens of the last layer that it reads.
+A prediction is one row of logits a text: of a sequence classifier its own, of a token classifier those of the token it
+is asked about (asked.py), of a causal language model those of the next token after the last one. It can be asked of
+other inputs (tokens removed), at other vectors x in place of the embedded tokens, and for the hidden tokens of the last
+layer that it reads.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from torch import Tensor
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+    MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
 )
 
+from headwise.attributions.asked import ASKED, asked_inputs
 from headwise.attributions.passes import embedded, entering, trunk
 from headwise.errors import InputError, ModelError
 from headwise.models.capture import Call, watching
@@ -32,10 +35,12 @@ CHUNK_TOKENS = 4096  # padded tokens of one pass over changed inputs
 
 
 def head_of(model: Model) -> str:
-    """ "classification" or "causal-lm"; raises, with what to load, where there is no prediction to explain."""
+    """ "classification", "token-classification" or "causal-lm"; raises, with what to load, where there is no prediction
+    to explain."""
     names = {base.__name__ for base in type(model.hf).__mro__}
     tasks = {
         "classification": MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+        "token-classification": MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
         "causal-lm": MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     }
     found = [task for task, classes in tasks.items() if names & set(classes.values())]
@@ -45,7 +50,7 @@ def head_of(model: Model) -> str:
             "it; load a fine-tuned folder with task='classification' (--task classification), or a decoder with "
             "task='causal-lm'."
         )
-    if found[0] == "classification" and choices(model) < 2:
+    if found[0] != "causal-lm" and choices(model) < 2:
         raise ModelError(
             f"A classifier must choose among at least two classes, but {model.name} gives one number; load one with "
             "two labels or more."
@@ -69,9 +74,13 @@ def choices(model: Model) -> int:
 
 def logits(model: Model, inputs: Inputs) -> Float[Tensor, "batch choice"]:
     """The prediction for each text: a row of classes, or of the vocabulary after the last token."""
+    task, asked = head_of(model), inputs.get(ASKED)
+    inputs = {name: rows for name, rows in inputs.items() if name != ASKED}
     with watching(model.hf, attend_all):
-        if head_of(model) == "classification":
+        if task == "classification":
             return model.hf(**inputs, **_options(model)).logits
+        if task == "token-classification":
+            return model.hf(**inputs, **_options(model)).logits[_places(model, asked)]
         last = last_tokens(inputs["attention_mask"])
         if "logits_to_keep" not in inspect.signature(type(model.hf).forward).parameters:
             rows = model.hf(**inputs, **_options(model)).logits
@@ -79,6 +88,15 @@ def logits(model: Model, inputs: Inputs) -> Float[Tensor, "batch choice"]:
         kept = last.unique()  # of all the rows of the vocabulary only these are made
         rows = model.hf(**inputs, **_options(model), logits_to_keep=kept).logits
         return rows[torch.arange(len(rows)), torch.searchsorted(kept, last)]
+
+
+def _places(model: Model, asked: Tensor | None) -> Bool[Tensor, "batch token"]:
+    if asked is None:
+        raise InputError(
+            f"{model.name} labels every token, so say about which one it is asked: headwise.attributions.asked.asked_at"
+            "(batch, places)."
+        )
+    return asked
 
 
 def attend_all(call: Call) -> tuple[Tensor, Tensor]:
@@ -114,7 +132,7 @@ def output_of(
 def predicted(model: Model, batch: Batch) -> Int[Tensor, " batch"]:
     """What the model chooses for each text."""
     with torch.no_grad():
-        return logits(model, batch.inputs).argmax(-1)
+        return logits(model, asked_inputs(batch)).argmax(-1)
 
 
 def targets(model: Model, batch: Batch, target: Int[Tensor, " batch"] | int | None) -> Int[Tensor, " batch"]:
@@ -157,7 +175,7 @@ def readout(model: Model, batch: Batch, target: Int[Tensor, " batch"]) -> Float[
     with torch.enable_grad(), entering(model, point):
         handle = trunk(model).register_forward_hook(lambda _module, _args, out: found.append(out[0]))
         try:
-            output = output_of(logits(model, batch.inputs), target)
+            output = output_of(logits(model, asked_inputs(batch)), target)
         finally:
             handle.remove()
         (gradient,) = torch.autograd.grad(output.sum(), found)
@@ -213,6 +231,13 @@ class Removal:
         return {name: torch.where(there, rows.gather(1, order), fill.get(name, 0)) for name, rows in inputs.items()}
 
 
+def removal_for(model: Model, how: str) -> Removal:
+    """A removal that the model's prediction can be asked after: tokens that have labels keep their places."""
+    if how == "delete" and head_of(model) == "token-classification":
+        raise InputError("A token classifier's tokens keep their places, but removal='delete' was asked for; use mask.")
+    return Removal.of(model, how)
+
+
 def removable(batch: Batch) -> Bool[Tensor, "batch token"]:
     """Tokens that may be removed: all but padding and the special ones that the tokenizer added."""
     rows = [torch.tensor([not special for special in text.special]) for text in batch.texts]
@@ -239,9 +264,10 @@ def outputs_without(
     unique, place = asked.unique(dim=0, return_inverse=True)
     texts, sets = unique[:, 0], unique[:, 1:].bool()
     left = batch.mask.sum(-1)[texts] - sets.sum(-1) * (removal.how != "mask")
+    given = asked_inputs(batch)
     found = torch.full((len(unique),), torch.nan, dtype=torch.float64, device=removed.device)
     for rows in _chunks(left, batch.inputs["input_ids"].shape[1]):
-        inputs = removal({name: tensor[texts[rows]] for name, tensor in batch.inputs.items()}, sets[rows])
+        inputs = removal({name: tensor[texts[rows]] for name, tensor in given.items()}, sets[rows])
         with torch.no_grad():
             found[rows] = output_of(logits(model, inputs).double(), target[texts[rows]], of)
     return found[place].view(variants, size)

@@ -162,7 +162,7 @@ def _observe(
     yield EVERY
     waiting = [study for study in studies if study.has("observe") or study.has("observe_hidden")]
     if any(study.gradient for study in studies):
-        task = lesson(model, batch.texts, documents, plan.seed)
+        task = lesson(model, batch.texts, documents, plan.seed, batch.targets)
         same = task.texts == batch.texts
         viewers = [study for study in waiting if study.gradient or (same and not study.has("observe_hidden"))]
         waiting = [study for study in waiting if study not in viewers]

@@ -8,7 +8,9 @@ is touched.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -23,15 +25,21 @@ def graded_layers(model: Model, batch: Batch, labels: Int[Tensor, "batch token"]
     """Every layer, cut off from the graph, with memo["gradient"] [batch head query key] and memo["loss"] [batch]."""
     found: list[Layer] = []
     with torch.enable_grad():
-        handle = model.hf.get_input_embeddings().register_forward_hook(_begin_graph)
-        try:
+        with ExitStack() as hooks:
+            for table in _tables(model):
+                hooks.callback(table.register_forward_hook(_begin_graph).remove)
             output = model.run(batch, found.append, rows=0)
-        finally:
-            handle.remove()
         loss = losses(output.logits, labels)
         gradients = _gradients(loss, found)
     for layer, gradient in zip(found, gradients, strict=True):
         yield _detached(layer, {"gradient": gradient, "loss": loss.detach()})
+
+
+def _tables(model: Model) -> set[torch.nn.Module]:
+    """The modules that embed tokens; an encoder–decoder may have one a side."""
+    hf: Any = model.hf
+    sides = [hf.get_encoder(), hf.get_decoder()] if model.is_encoder_decoder else []
+    return {side.get_input_embeddings() for side in (hf, *sides)}
 
 
 def _begin_graph(_module: torch.nn.Module, _args: object, embedded: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """Which explanation of a prediction may be believed: comprehensiveness, sufficiency, agreement with leave-one-out.
 
 For every text of the corpus the model's own prediction is explained by every method; then the tokens that a method
-names are removed, or kept alone, and the model is asked again (attributions/faithfulness.py has the formulas). `random`
+names are removed, or kept alone, and the model is asked again (attributions/faithfulness.py has the formulas). A token
+classifier is asked about one token of each text, drawn by lot, whose own tokens may be removed too. `random`
 names tokens by lot: a method that is no better says nothing about this model. All methods face the same texts, so
 beside each mean there is the mean of the differences from `random`, text by text; its interval is the one to look at.
 
@@ -21,6 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.allowed import SEED, setting
+from headwise.attributions.asked import asked_by_lot
 from headwise.attributions.explain import BASELINES, TokenScores, method
 from headwise.attributions.faithfulness import (
     FRACTIONS,
@@ -31,7 +33,7 @@ from headwise.attributions.faithfulness import (
     removals,
     spearman,
 )
-from headwise.attributions.prediction import OUTPUTS, Removal, head_of, outputs_without, predicted, removable
+from headwise.attributions.prediction import OUTPUTS, head_of, outputs_without, predicted, removable, removal_for
 from headwise.errors import InputError
 from headwise.models.model import Model
 from headwise.plots import intervals
@@ -64,7 +66,7 @@ class Faithfulness(Study):
     """
 
     title: ClassVar[str] = "Which explanations hold"
-    needs: ClassVar[Needs] = Needs(corpus="label", task=("classification",))
+    needs: ClassVar[Needs] = Needs(corpus="label", task=("classification", "token-classification"))
     cost: ClassVar[Cost] = "passes"
     captions: ClassVar[Mapping[str, str]] = {
         "aopc": "how far the prediction falls without the tokens that a method names, beyond random ones",
@@ -94,7 +96,7 @@ class Faithfulness(Study):
     def check(self, model: Model) -> None:
         super().check(model)
         head_of(model)
-        Removal.of(model, self.removal)
+        removal_for(model, self.removal)
 
     def passes(self, tokens: int) -> int:
         return PASSES + tokens
@@ -104,8 +106,11 @@ class Faithfulness(Study):
         first = reading.first(self.texts, model)
         if first is None:
             return {}
-        batch, removal = first.batch, Removal.of(model, self.removal)
-        target, may = predicted(model, batch), removable(batch)
+        batch, removal = first.batch, removal_for(model, self.removal)
+        may = removable(batch)
+        if head_of(model) == "token-classification":
+            batch = asked_by_lot(batch, first.documents, may, self.seed)
+        target = predicted(model, batch)
         names = dict.fromkeys([*self.methods, CONTROL, TRUTH])
         found = {name: method(name)(model, batch, target=target, **self._options(name)) for name in names}
         asked = {name: removals(found[name].scores, may, self.fractions) for name in names if name in self._scored}

@@ -3,6 +3,7 @@
     masked LM   mean −log p(token) over the masked tokens of a text: round(15 %) of those that are not special, at least
                 one, all of them replaced by the mask token
     causal LM   mean −log p(next token) over the tokens of a text
+    translation mean −log p(next token) over the tokens that the decoder reads of the target (teacher forcing)
 
 in nats, without label smoothing. Losses of texts are added, never averaged, so that a text's gradient does not know its
 batch-mates. Which tokens are masked depends on the seed, the number of the document and the position alone. A masked
@@ -25,6 +26,7 @@ from torch import Tensor
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
 )
 
 from headwise.errors import ModelError
@@ -37,7 +39,7 @@ from headwise.stats.reservoir import hashed
 from headwise.studies import STUDIES
 from headwise.studies.answers import NOISE, Answer
 from headwise.studies.needs import Needs
-from headwise.studies.study import Reading, Setting, State, Stats, Study, at, head_rows, masked_pairs
+from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack, head_rows, masked_pairs
 from headwise.studies.tables import counted
 from headwise.text.categories import CATEGORIES
 from headwise.types import Encoding, Layer
@@ -61,7 +63,7 @@ class Importance(Study):
 
     title: ClassVar[str] = "What the loss depends on"
     first_by: ClassVar[tuple[str, ...]] = ("-to_other",)
-    needs: ClassVar[Needs] = Needs(("encoder", "decoder"), task=("masked-lm", "causal-lm"))
+    needs: ClassVar[Needs] = Needs(task=("masked-lm", "causal-lm", "translation"))
     captions: ClassVar[Mapping[str, str]] = {
         "fig3": "how much the loss hangs on attention to each kind of token, head by head (Clark et al. 2019)",
     }
@@ -95,29 +97,37 @@ class Importance(Study):
         return pl.concat(tables)
 
     def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
-        means = {kind: finite(table, f"to_{kind}")[f"to_{kind}"].mean() for kind in CATEGORIES}
-        found = sorted((float(mean), NAMES[kind]) for kind, mean in means.items() if mean is not None)  # type: ignore[arg-type]
-        if len(found) > 1:
-            (least, few), (most, many) = found[0], found[-1]
-            yield Answer(
-                NOISE,
-                f"The loss hangs least on weights to {few} (mean |∂loss/∂α| {least:.2g} nats) and most on those to "
-                f"{many} ({most:.2g}), over {counted(setting.tokens['documents'], 'text')}.",
-            )
+        for stack, heads in table.group_by("stack", maintain_order=True):
+            means = {kind: finite(heads, f"to_{kind}")[f"to_{kind}"].mean() for kind in CATEGORIES}
+            found = sorted((float(mean), NAMES[kind]) for kind, mean in means.items() if mean is not None)  # type: ignore[arg-type]
+            if len(found) > 1:
+                (least, few), (most, many) = found[0], found[-1]
+                yield Answer(
+                    NOISE,
+                    f"{_beginning(str(stack[0]))} hangs least on weights to {few} (mean |∂loss/∂α| {least:.2g} nats) "
+                    f"and most on those to {many} ({most:.2g}), over {counted(setting.tokens['documents'], 'text')}.",
+                )
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         table = self.table(state, setting)
-        there = {column: label for column, label in LABELS.items() if table[column].is_not_nan().any()}
-        chart = scatter.by_layer(table, there, UNIT)
-        loss = float(state.by_layer(Sums, "loss", next(iter(setting.stacks)))[0].mean)
-        return {
-            "fig3": themed(
-                chart,
-                f"{setting.model}: how much the loss hangs on attention",
+
+        def drawn(stack: str, where: str) -> dict[str, Any]:
+            heads = table.filter(stack=stack)
+            there = {column: label for column, label in LABELS.items() if heads[column].is_not_nan().any()}
+            loss = float(state.by_layer(Sums, "loss", stack)[0].mean)
+            chart = themed(
+                scatter.by_layer(heads, there, UNIT),
+                f"{where}: how much the loss hangs on attention",
                 "One point a head; lines are layer means. Where a line is near zero, attending there more or less",
                 f"changes nothing. Mean loss of a predicted token: {loss:.2f} nats.",
             )
-        }
+            return {"fig3": chart}
+
+        return each_stack(setting, drawn)
+
+
+def _beginning(stack: str) -> str:
+    return "The loss" if stack == "self" else f"In {stack} attention the loss"
 
 
 @dataclass(frozen=True)
@@ -129,14 +139,17 @@ class Lesson:
 
 
 def objective(model: Model) -> str:
-    """masked-lm or causal-lm; raises for a model that has neither head, or no gradients to speak of."""
+    """masked-lm, causal-lm or translation; raises for a model that has no such head, or no gradients to speak of."""
     names = {base.__name__ for base in type(model.hf).__mro__}
     tasks = {"masked-lm": MODEL_FOR_MASKED_LM_MAPPING_NAMES, "causal-lm": MODEL_FOR_CAUSAL_LM_MAPPING_NAMES}
+    if model.is_encoder_decoder:
+        tasks = {"translation": MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES}
     found = [task for task, classes in tasks.items() if names & set(classes.values())]
-    if model.is_encoder_decoder or not found:
+    if not found:
         raise ModelError(
             f"Importance is the gradient of a language model's loss, but {model.name} ({type(model.hf).__name__}) has "
-            "none; load a model with task='masked-lm' (BERT and its like) or task='causal-lm' (decoders)."
+            "none; load a model with task='masked-lm' (BERT and its like), task='causal-lm' (decoders) or "
+            "task='translation' (encoder–decoders)."
         )
     if model.hf.dtype not in (torch.float32, torch.float64):
         raise ModelError(
@@ -148,10 +161,13 @@ def objective(model: Model) -> str:
     return found[0]
 
 
-def lesson(model: Model, texts: Sequence[Encoding], documents: Int[Tensor, " batch"], seed: int) -> Lesson:
-    """The texts and their labels: the next token for a causal model, the masked tokens for a masked one."""
-    if objective(model) == "causal-lm":
-        return Lesson(tuple(texts), _padded([(*text.ids[1:], -1) for text in texts]))
+def lesson(
+    model: Model, texts: Sequence[Encoding], documents: Int[Tensor, " batch"], seed: int,
+    targets: Sequence[Encoding] = (),
+) -> Lesson:  # fmt: skip
+    """The texts and their labels: the next token (of the target, where there is one), or the masked tokens."""
+    if objective(model) != "masked-lm":
+        return Lesson(tuple(texts), _padded([(*text.ids[1:], -1) for text in targets or texts]))
     chosen = [hidden(text, int(document), seed) for text, document in zip(texts, documents, strict=True)]
     token, number = str(model.tokenizer.mask_token), int(model.tokenizer.mask_token_id)  # type: ignore[arg-type]
     masked = tuple(

@@ -21,14 +21,14 @@ from typing import Any, ClassVar
 
 import polars as pl
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from headwise.allowed import SEED, setting
-from headwise.attributions import token_predictions
+from headwise.attributions.asked import asked_by_lot
 from headwise.attributions.explain import explain
 from headwise.attributions.faithfulness import kendall
-from headwise.attributions.prediction import Removal, removable
+from headwise.attributions.prediction import removable, removal_for
 from headwise.attributions.substitution import (
     check_predicts,
     log_probabilities,
@@ -99,7 +99,7 @@ class Adversary(Study):
     def check(self, model: Model) -> None:
         super().check(model)
         check_predicts(model)
-        Removal.of(model, self.removal)
+        removal_for(model, self.removal)
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         """The exact form, for some rows of every text."""
@@ -155,38 +155,17 @@ class Adversary(Study):
         return _rival_state(found, flipped, batch, shape, model.stacks[0])
 
     def _importance(self, model: Model, reading: Reading) -> Stats:
-        batch = reading.batch
-        may = removable(batch)
+        """Of a token classifier: what is said of one token of each text, drawn among those that may be removed."""
+        batch, may = reading.batch, removable(reading.batch)
         if tags_tokens(model):
-            found = self._token_scores(model, batch, reading.documents)
-        else:
-            options: dict[str, dict[str, Any]] = {
-                "leave-one-out": {"removal": self.removal},
-                "random": {"seed": self.seed},
-            }
-            names = ("raw-attention", *METHODS)
-            found = {name: explain(model, batch, name, **options.get(name, {})).scores for name in names}
+            batch = asked_by_lot(batch, reading.documents, may, self.seed)
+        options: dict[str, dict[str, Any]] = {"leave-one-out": {"removal": self.removal}, "random": {"seed": self.seed}}
+        found = {
+            name: explain(model, batch, name, **options.get(name, {})).scores for name in ("raw-attention", *METHODS)
+        }
         attention = found.pop("raw-attention")
         ranks = {name: kendall(attention, scores.abs(), may) for name, scores in found.items()}
         return {f"tau/{name}": _over_texts(tau[None]) for name, tau in ranks.items()}
-
-    def _token_scores(
-        self, model: Model, batch: Batch, documents: Int[Tensor, " batch"]
-    ) -> dict[str, Float[Tensor, "batch token"]]:
-        """Of a token classifier: what is said of one token of each text, drawn among those that may be removed."""
-        may = removable(batch)
-        draw = hashed(documents * 7919 + 1, self.seed).remainder(may.sum(-1).clamp(min=1).cpu())
-        places = ((may.cumsum(-1) - 1) == draw[:, None].to(may.device)).logical_and(may).int().argmax(-1)
-        maps, _ = own_attention(model, batch)
-        rows = maps[:, -1].mean(1)[torch.arange(len(places)), places]
-        generator = [torch.Generator().manual_seed(self.seed * 1_000_003 + number) for number in documents.tolist()]
-        random = torch.stack([torch.rand(2**12, generator=one)[: may.shape[1]] for one in generator])
-        return {
-            "raw-attention": rows,
-            "gradient-input": token_predictions.gradient_input(model, batch, places),
-            "leave-one-out": token_predictions.leave_one_out(model, batch, places, Removal.of(model, self.removal)),
-            "random": random.to(rows),
-        }
 
     def table(self, state: State, setting: Setting) -> pl.DataFrame:
         """One row a fact: which form, where, which number (`what`), its value and interval, and of how many."""
