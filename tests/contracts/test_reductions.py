@@ -52,3 +52,16 @@ def test_blocks_of_rows(name: str, kind: str, size: int) -> None:
     assert_close(sums, key_sums(whole, name, weights))
     lines = torch.cat([diagonal(block, name, -1) for block in synthetic.blocks(whole, size)], dim=2)
     assert_close(lines, diagonal(whole, name, -1))
+
+
+@pytest.mark.parametrize("name", list(ATTENTION))
+@pytest.mark.parametrize("size", [5, 13])
+def test_with_a_gate_of_the_query(name: str, size: int) -> None:
+    """What a key sends then depends on who reads it, in sums and diagonals as in the map."""
+    whole, weights = synthetic.layer("causal", gated=True), torch.randn(2, 13, 3)
+    map_ = ATTENTION[name](synthetic.layer("causal", gated=True))
+    sums = torch.cat([key_sums(block, name, weights) for block in synthetic.blocks(whole, size)], dim=2)
+    lines = torch.cat([diagonal(block, name, -1) for block in synthetic.blocks(whole, size)], dim=2)
+    padding = ~whole.query_mask[:, None]
+    assert_close(sums, (map_ @ weights[:, None]).masked_fill(padding[..., None], torch.nan))
+    assert_close(lines, at_offset(map_, -1).masked_fill(padding, torch.nan))

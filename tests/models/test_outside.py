@@ -17,6 +17,7 @@ from headwise.measures.nullspace import effective
 from headwise.models.capture import OUTSIDE, eager, quiet
 from headwise.models.follow import Following, following
 from headwise.models.tiny import randomise, tiny_tokenizer
+from headwise.studies import STUDIES
 from references.compare import assert_close
 
 Load = Callable[..., hw.Model]
@@ -80,6 +81,13 @@ def test_what_adds_up_heads_is_refused_where_it_depends_on_the_query(gated: hw.M
         with pytest.raises(ModelError, match="gate") as error:
             trace.mixing(name)
         assert "\n" not in str(error.value)
+
+
+def test_the_study_of_lengths_is_left_out_in_one_line(gated: hw.Model) -> None:
+    """‖f(x)‖ of a key alone is no length that a gated head sends."""
+    with pytest.raises(ModelError, match=r"gate .* surface with quantities=norm") as error:
+        STUDIES["norms"]().check(gated)
+    assert "\n" not in str(error.value)
 
 
 def test_gated_batches_and_blocks_are_the_single_whole(gated: hw.Model) -> None:

@@ -36,6 +36,7 @@ def layer(
     values: Tensor | None = None,
     w_o: Tensor | None = None,
     window: int = 7,
+    gated: bool = False,
 ) -> Layer:
     """A self-attention layer whose output is what its weights, values and projection give."""
     generator = torch.Generator().manual_seed(seed)
@@ -49,7 +50,8 @@ def layer(
     value = (drawn if values is None else values) * key_mask[:, None, :, None]
     alpha = scores.masked_fill(~visible[:, None], -torch.inf).softmax(-1).nan_to_num() * key_mask[:, None, :, None]
     b_o = torch.randn(D_MODEL, generator=generator)
-    repeated = value.repeat_interleave(heads // kv_heads, dim=1)
+    mixed = alpha @ value.repeat_interleave(heads // kv_heads, dim=1)
+    gate = torch.randn(batch, heads, tokens, d_head, generator=generator) if gated else None
     circuit = Circuit(
         w_o, b_o, scale,
         inner=random_norm(generator, centred=centred) if inner else None,
@@ -59,8 +61,9 @@ def layer(
     )  # fmt: skip
     return Layer(
         stack="self", index=0, first_row=0, alpha=alpha, value=value, visible=visible, query_mask=key_mask,
-        key_mask=key_mask, out=torch.einsum("bhqk,bhkd,hde->bqe", alpha, repeated, w_o) + b_o,
+        key_mask=key_mask, out=torch.einsum("bhqd,hde->bqe", mixed if gate is None else mixed * gate, w_o) + b_o,
         residual=torch.randn(batch, tokens, D_MODEL, generator=generator), circuit=circuit,
+        gate=gate,
     )  # fmt: skip
 
 
@@ -73,7 +76,7 @@ def blocks(whole: Layer, size: int) -> list[Layer]:
             stack=whole.stack, index=whole.index, first_row=cut.start, alpha=whole.alpha[:, :, cut], value=whole.value,
             visible=whole.visible[:, cut], query_mask=whole.query_mask[:, cut], key_mask=whole.key_mask,
             out=whole.out[:, cut], residual=None if whole.residual is None else whole.residual[:, cut],
-            circuit=whole.circuit, text_memo=shared,
+            circuit=whole.circuit, gate=None if whole.gate is None else whole.gate[:, :, cut], text_memo=shared,
         )
         for cut in cuts
     ]  # fmt: skip

@@ -23,7 +23,9 @@ from headwise.models.model import Model
 from headwise.types import Batch
 
 BUDGET = 2**30  # bytes that the tangents of a pass may take unless told
-CACHE = 3 * 2**20  # bytes of the widest step of a bundle: beyond the cache of a core more tangents at once do not pay
+CACHE = (
+    12 * 2**20
+)  # bytes of the widest step of a bundle: fewer tangents share a primal too seldom, more leave the cache
 Reduce = Callable[[int, Float[Tensor, "tangent batch token d_model"]], Float[Tensor, "tangent batch token"]]
 Draws = Float[Tensor, "draw batch layer token input"]
 

@@ -7,7 +7,8 @@ Studies ask a map of n × n numbers for a few a row: what goes to the separators
     effective  (a Q) (Qᵀ w)                                        the projection is not multiplied out
     null       raw − effective
 
-cost n · d_v a row instead of n²; any other quantity is formed and then summed. `tests` compare the two ways.
+cost n · d_v a row instead of n²; any other quantity is formed and then summed, and so is norm where a gate makes what a
+key sends depend on the query. `tests` compare the two ways.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ def _raw_sums(layer: Layer, weights: Weights) -> Sums:
 
 
 def _norm_sums(layer: Layer, weights: Weights) -> Sums:
+    if layer.gate is not None:
+        return ATTENTION["norm"](layer) @ weights[:, None]
     return layer.alpha @ (sent_norm(layer)[..., None] * weights[:, None])
 
 
@@ -77,6 +80,8 @@ def _raw_diagonal(layer: Layer, offset: int) -> Diagonal:
 
 
 def _norm_diagonal(layer: Layer, offset: int) -> Diagonal:
+    if layer.gate is not None:
+        return at_offset(ATTENTION["norm"](layer), offset, first_row=layer.first_row)
     return _raw_diagonal(layer, offset) * _shifted(sent_norm(layer), layer, offset)
 
 

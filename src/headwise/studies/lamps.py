@@ -26,7 +26,7 @@ from torch import Tensor
 from headwise.allowed import SEED, setting
 from headwise.lamps import ASKED, CARRIED, NULL, QUESTIONS, SINK, lamps, summed_up
 from headwise.measures import ATTENTION
-from headwise.measures.reductions import squared_norms
+from headwise.measures.reductions import key_sums, squared_norms
 from headwise.models.model import Model
 from headwise.plots.grid import head_grid
 from headwise.plots.theme import themed
@@ -136,25 +136,25 @@ class Lit(Study):
 
 
 def _sums(layer: Layer, reading: Reading) -> Float64[Tensor, "batch head number"]:
-    """The sums of SUMS over the real rows of this block."""
+    """The sums of SUMS over the real rows of this block; float64 from one number a row on."""
     real = layer.query_mask.double()[:, None]
     chosen = real * (layer.visible.sum(-1) >= CHOICE)[:, None]
     whole, reached = squared_norms(layer)
-    lengths = ATTENTION["norm"](layer).double()
-    shares = lengths / lengths.sum(-1, keepdim=True).clamp(min=torch.finfo(lengths.dtype).tiny)
-    alpha, parked = layer.alpha.double(), _parking(layer, reading)[:, None, None]
+    parked = _parking(layer, reading)
+    weight = key_sums(layer, "raw", parked[..., None])[..., 0]
+    total, sent = key_sums(layer, "norm", torch.stack([torch.ones_like(parked), parked], -1)).unbind(-1)
+    total = total.clamp(min=torch.finfo(total.dtype).tiny)
+    carried = torch.minimum(layer.alpha, ATTENTION["norm"](layer) / total[..., None]).sum(-1)
     rows = (
-        (whole.double(), real), (reached.double(), real), (identifiable(layer).double(), real),
-        (torch.ones_like(real), real),
-        (torch.minimum(alpha, shares).sum(-1), chosen), ((alpha * parked).sum(-1), chosen),
-        ((shares * parked).sum(-1), chosen), (torch.ones_like(real), chosen),
+        (whole, real), (reached, real), (identifiable(layer), real), (torch.ones_like(real), real),
+        (carried, chosen), (weight, chosen), (sent / total, chosen), (torch.ones_like(real), chosen),
     )  # fmt: skip
-    return torch.stack([(of * counts).sum(-1).expand(alpha.shape[:2]) for of, counts in rows], -1).cpu()
+    return torch.stack([(of.double() * counts).sum(-1).expand(whole.shape[:2]) for of, counts in rows], -1).cpu()
 
 
-def _parking(layer: Layer, reading: Reading) -> Float64[Tensor, "batch key"]:
+def _parking(layer: Layer, reading: Reading) -> Float[Tensor, "batch key"]:
     kinds = reading.key_categories(layer)
-    return ((kinds != OTHER) & (kinds >= 0)).double()
+    return ((kinds != OTHER) & (kinds >= 0)).to(layer.alpha)
 
 
 def values_of(state: State, stack: str) -> list[Float[ndarray, "document head number"]]:

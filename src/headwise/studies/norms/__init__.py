@@ -30,6 +30,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headwise.allowed import SEED, setting
+from headwise.errors import ModelError
 from headwise.measures.norms import sent_norm
 from headwise.models.model import Model
 from headwise.models.values import singular_values, value_maps
@@ -104,7 +105,12 @@ class Norms(Study):
             state["given"] = given(Path(self.frequencies), model)
         return state
 
-    def check(self, model: Model) -> None:  # noqa: ARG002 - the file alone is looked at
+    def check(self, model: Model) -> None:
+        if any(site.gated for site in model.proof.sites):
+            raise ModelError(
+                f"Study norms needs what a key sends to be the same for every query, but {model.name} multiplies it by "
+                "a gate (or norm) of the query before W_O; run surface with quantities=norm, which has the gate inside."
+            )
         if self.frequencies is not None:
             read_counts(Path(self.frequencies))
 
