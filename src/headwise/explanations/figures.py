@@ -8,13 +8,14 @@ import polars as pl
 
 from headwise.explanations.explanation import Explanation
 from headwise.explanations.trial import Trial
-from headwise.plots.explained import explained
 from headwise.traces import WAYS
 
 
 @WAYS.add("explained.figure", "The strongest units and the curves of the trial.")
 def figure(explanation: Explanation, target: int = 0) -> Any:
     """The strongest units, and the curves of the trial where there was one (of the first target)."""
+    from headwise.plots.explained import explained  # altair takes its time, and a page needs none
+
     scores = explanation.table_of(target).select("unit", "score")
     curves = curves_of(explanation.trial) if explanation.trial is not None and target == 0 else None
     caption = [explanation.verdict.sentence] if explanation.verdict is not None else []

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from headwise.plots.head import Panel, Row, head_figure
-from headwise.plots.maps import numbered
 from headwise.quantities import ATTENTION
 from headwise.results.shown import number
 from headwise.traces import WAYS, NullSpace, Trace
+
+if TYPE_CHECKING:
+    from headwise.plots.head import Panel, Row
 
 PANELS = {
     "raw": "Raw: the weights",
@@ -28,6 +29,8 @@ def figure(
     trace: Trace, layer: int, head: int, *, query: int | None = None, words: bool = False, stack: str | None = None
 ) -> Any:
     """The chart of one head; `query` is by default the one whose weights lie most in the null space."""
+    from headwise.plots.head import head_figure  # altair takes its time, and a page needs none
+
     place = [candidate.index for candidate in trace.of(stack)].index(layer)
     queries, keys = trace.queries(stack), trace.keys(stack)
     froms, tos = (queries.words, keys.words) if words else (queries.tokens, keys.tokens)
@@ -42,6 +45,8 @@ def figure(
 
 def panels(trace: Trace, place: int, head: int, words: bool, stack: str | None) -> list[Panel]:
     """The four maps; raw, effective and null share one scale, which is signed."""
+    from headwise.plots.head import Panel
+
     maps = {name: _map(trace, name, words, stack)[place, head] for name in PANELS}
     weights = [np.abs(maps[name]).max() for name in maps if ATTENTION.entry(name).unit == "weight"]
     return [
@@ -77,6 +82,9 @@ def telling_query(trace: Trace, place: int, head: int, stack: str | None) -> int
 
 def pinned_down(trace: Trace, layer: int, head: int, query: int, stack: str | None) -> Row:
     """The weights of one query, their effective part and the interval of every weight."""
+    from headwise.plots.head import Row
+    from headwise.plots.maps import numbered
+
     low, high = trace.attention_interval(layer, head, query, stack=stack)
     place = [candidate.index for candidate in trace.of(stack)].index(layer)
     table = pl.DataFrame(
