@@ -11,9 +11,12 @@ from pathlib import Path
 
 import polars as pl
 
+from headwise.papers import Item, Training
+from headwise.papers.data import MNLI
 from headwise.papers.evidence import (
     KEY,
     Told,
+    absent,
     between,
     claims_by_models,
     from_table,
@@ -26,10 +29,56 @@ from headwise.papers.evidence import (
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs" / "evidence.md"
 MARK = "verdicts"
-MODELS = ("demo", "demo-base", "demo-llm", "de–en, trained here", "one-layer tagger")
+TUNED, DE_EN, TAGGER = "demo, fine-tuned on MRPC", "de–en, trained here", "one-layer tagger"
+MODELS = ("demo", "demo-base", "demo-llm", TUNED, DE_EN, TAGGER)
+NAMES = {"mrpc": TUNED}  # of files → of columns
 SURFACE = ("rel-pos", "fig2-top", "fig2-bottom", "fig4")
 NORMS = ("table1", "table4", "fig3", "table2", "fig6", "fig9")
 NULL = ("rank", "fig1a", "fig1bc")
+
+
+NO_TIME = "not run: no processor time was left"
+# Why a cell has no number, or one without an interval or a control: by model, and by study or item ("" for any).
+REASONS: dict[str, dict[str, str]] = {
+    "demo": {
+        "probe": "a third seed was not run, each takes a training of its own",
+        "importance": "needs a masked-LM head, which was not made",
+        "coref": "not run with untrained networks",
+        "mixing": "the table of all 408 pairs was stored without parts or controls",
+        "identity": "untrained networks were not run",
+    },
+    "demo-base": {
+        "probe": "not run: trains probes of 144 heads for three seeds",
+        "importance": "has no masked-LM head; one was made for demo alone",
+        "identity": "not run: maps of 768 × 768 take hundreds of pairs, and 40 pairs 28 s of processor a fold",
+        "mixing": "not run: 29 s of processor a pair of MRPC; CoLA (fig40) was",
+        "coref": NO_TIME,
+    },
+    "demo-llm": {
+        "probe": "a third seed was not run, each takes a training of its own",
+        "importance": NO_TIME,
+        "identity": "input tokens have no position here: a repeated word is one vector, which no map tells apart",
+        "mixing": "not run: 30 layers, where the 12 of demo-base take 29 s of processor a pair",
+        "coref": "not run with untrained networks",
+        "distances": "not run with untrained networks",
+        "norms": "not run with untrained networks",
+        "nullspace": "not run with untrained networks",
+    },
+    TUNED: {"": "fine-tuned for brunner2019; what its encoder was before has column demo"},
+    DE_EN: {"": "its encoder reads German, these texts are English"},
+    TAGGER: {"": "one layer over words, trained for Yang's claims; not a model that reads these texts"},
+}
+NO_MNLI = "not run: MNLI is not among the data that can be had offline"
+
+
+def reason(item: Item, model: str) -> str:
+    """The most special one: of the item, of its study, what the item takes of any model, of the model."""
+    known, job = REASONS[model], item.job
+    if isinstance(job, Training):
+        return absent(item)
+    if job.data == MNLI:
+        return NO_MNLI
+    return known.get(item.id) or known.get(job.study) or absent(item) or known.get("", "")
 
 
 def stored(folder: str, model: str, paper: str, items: tuple[str, ...], *, page: str) -> list[Told]:
@@ -41,13 +90,12 @@ def stored(folder: str, model: str, paper: str, items: tuple[str, ...], *, page:
 
 
 def controlled(page: str) -> list[Told]:
-    """The claims of runs with intervals and controls: verdicts-MODEL-….parquet of a folder."""
-    return [
-        one
-        for path in sorted((HERE / page).glob("verdicts-*.parquet"))
-        for one in from_verdicts(pl.read_parquet(path), model=path.stem.split("_")[0].removeprefix("verdicts-"),
-                                 page=f"{page}/README.md")
-    ]  # fmt: skip
+    """The claims of runs with intervals and controls: verdicts-MODEL_….parquet of a folder."""
+    found = []
+    for path in sorted((HERE / page).glob("verdicts-*.parquet")):
+        name = path.stem.split("_")[0].removeprefix("verdicts-")
+        found += from_verdicts(pl.read_parquet(path), model=NAMES.get(name, name), page=f"{page}/README.md")
+    return found
 
 
 def identity() -> list[Told]:
@@ -57,13 +105,17 @@ def identity() -> list[Told]:
                                ("mrpc-neighbours", ("fig14",), 4), ("cola-input", ("fig38",), 10)):  # fmt: skip
         table = pl.read_parquet(HERE / "identity" / "tables" / f"{name}.parquet")
         manifest = {"documents": 0, "settings": {"folds": folds}}
-        found += from_table("brunner2020", items, table, manifest, model="demo", page="identity/README.md")
+        beside = HERE / "identity" / "tables" / f"{name}-controls.parquet"
+        controls = pl.read_parquet(beside) if beside.is_file() else None
+        found += from_table(
+            "brunner2020", items, table, manifest, model="demo", page="identity/README.md", controls=controls
+        )
     return found
 
 
 def adversary() -> list[Told]:
     tables = {path.stem: pl.read_parquet(path) for path in (HERE / "adversary" / "tables").glob("*.parquet")}
-    return from_trained(tables, seeds=5, model="one-layer tagger", page="adversary/README.md")
+    return from_trained(tables, seeds=5, model=TAGGER, page="adversary/README.md")
 
 
 def pages() -> dict[str, list[Told]]:
@@ -97,7 +149,8 @@ def pages() -> dict[str, list[Told]]:
             *stored("mrpc", "demo", "brunner2020", ("fig3a", "fig3b", "fig4b"), page="mixing"),
             *stored("cola", "demo", "brunner2020", ("fig40",), page="mixing"),
         ],
-        "alignment": stored(".", "de–en, trained here", "kobayashi2020", ("fig7",), page="alignment"),
+        "finetune": [],
+        "alignment": stored(".", DE_EN, "kobayashi2020", ("fig7",), page="alignment"),
         "adversary": adversary(),
     }
     return {page: in_order(without_repeats([*controlled(page), *told]), MODELS) for page, told in found.items()}
@@ -111,13 +164,18 @@ def without_repeats(told: list[Told]) -> list[Told]:
     return list(first.values())
 
 
+def on_top(found: dict[str, list[Told]]) -> list[Told]:
+    """What the page of claims by models tells."""
+    return in_order(without_repeats([one for told in found.values() for one in told]), MODELS)
+
+
 def contents() -> dict[Path, str]:
     """What stands between the markers of every page."""
     found = pages()
-    everything = in_order(without_repeats([one for told in found.values() for one in told]), MODELS)
+    everything = on_top(found)
     made = {HERE / page / "README.md": one_run(told) for page, told in found.items()}
-    made[HERE / "README.md"] = f"{KEY}\n\n{claims_by_models(everything, link=True)}"
-    made[DOCS] = f"{KEY}\n\n{claims_by_models(everything, link=False)}"
+    made[HERE / "README.md"] = f"{KEY}\n\n{claims_by_models(everything, MODELS, reason, link=True)}"
+    made[DOCS] = f"{KEY}\n\n{claims_by_models(everything, MODELS, reason, link=False)}"
     return made
 
 

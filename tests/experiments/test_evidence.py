@@ -6,9 +6,11 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+import polars as pl
 import pytest
 
-from headwise.papers.evidence import between, claims_by_models
+from headwise.papers import PAPERS
+from headwise.papers.evidence import between, claims_by_models, from_table, whole
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +27,7 @@ def evidence() -> ModuleType:
 
 def test_pages_are_as_the_rules_make_them(evidence: ModuleType) -> None:
     made = evidence.contents()
-    assert len(made) == 10
+    assert len(made) == len(evidence.pages()) + 2
     for path, content in made.items():
         page = path.read_text("utf-8")
         assert page == between(page, evidence.MARK, content), f"{path}: run `make evidence`"
@@ -39,8 +41,66 @@ def test_a_claim_and_model_have_one_verdict_and_a_reason_where_it_is_open(eviden
         if one.judged.verdict == "holds":
             assert one.judged.numbers
             assert one.judged.numbers.controls is not None
-    rows = claims_by_models(told, link=True).splitlines()
-    assert len({row.count(" | ") for row in rows[2:]}) == 1, "every row has a cell a model"
+
+
+def test_every_cell_has_its_numbers_or_a_reason_of_its_own(evidence: ModuleType) -> None:
+    """n, interval and control; or nothing to compare; or why not, in more words than that it was not run."""
+    told = evidence.on_top(evidence.pages())
+    rows = claims_by_models(told, evidence.MODELS, evidence.reason, link=True).splitlines()[2:]
+    assert len(rows) == sum(len(item.claims) for paper in PAPERS.values() for item in paper.items)
+    for row in rows:
+        cells = row.strip("| ").split(" | ")[2:]
+        assert len(cells) == len(evidence.MODELS), row
+        assert all(cell and cell != "not run" for cell in cells), row
+    for one in told:
+        assert whole(one) or evidence.reason(one.item, one.model), f"{one.model}, {one.item.id}: say why in REASONS"
+
+
+def test_the_most_special_reason_is_told(evidence: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    items = {item.id: item for item in PAPERS["brunner2020"].items}
+    monkeypatch.setitem(
+        evidence.REASONS, "demo", {"fig3b": "of the item", "mixing": "of its study", "": "of the model"}
+    )
+    assert [evidence.reason(items[name], "demo") for name in ("fig3b", "fig3a", "rank")] == [
+        "of the item", "of its study", "of the model",
+    ]  # fmt: skip
+    assert evidence.reason(items["mnli-identity"], "demo") == evidence.NO_MNLI
+    alignment = next(item for item in PAPERS["kobayashi2020"].items if item.id == "fig7")
+    assert evidence.reason(alignment, "demo") == "takes a German–English translation model"
+    assert evidence.reason(PAPERS["yang"].items[0], "demo") == "trains taggers of its own"
+
+
+def rates(value: float) -> pl.DataFrame:
+    """Ten folds of a map that finds `value` of the tokens in the one layer there is."""
+    return pl.DataFrame(
+        {"what": "rate", "set": "test", "map": ["linear", "none"], "distance": "cosine", "layer": 0, "tested": 0,
+         "offset": 0, "value": value, "low": value - 0.01, "high": value + 0.01}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("controls", "verdict"),
+    [
+        (None, "undecided"),  # none was run
+        ([0.3, 0.31, 0.3], "holds"),
+        ([0.3, 0.95, 0.3], "undecided"),  # one passes
+    ],
+)
+def test_controls_of_a_table_are_told_apart_by_kind_and_seed(controls: list[float] | None, verdict: str) -> None:
+    networks = None
+    if controls is not None:
+        networks = pl.concat(
+            rates(value).with_columns(kind=pl.lit(kind), seed=pl.lit(seed))
+            for kind in ("shuffled", "untrained")
+            for seed, value in enumerate(controls)
+        )
+    manifest = {"documents": 100, "settings": {"folds": 10}}
+    found = from_table("brunner2020", ["fig38"], rates(0.97), manifest, model="x", page="y", controls=networks)
+    assert [one.judged.verdict for one in found] == [verdict]
+    if controls is not None:
+        numbers = found[0].judged.numbers
+        assert numbers is not None
+        assert numbers.controls == numbers.shuffled == tuple(controls)
 
 
 def test_a_page_without_markers_is_refused() -> None:

@@ -6,7 +6,7 @@ The rules are applied when the page is made, to the stored numbers; so a page ne
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,10 +33,24 @@ class Told:
 
 
 def from_table(
-    paper: str, items: Sequence[str], table: pl.DataFrame, manifest: Mapping[str, Any], *, model: str, page: str
+    paper: str,
+    items: Sequence[str],
+    table: pl.DataFrame,
+    manifest: Mapping[str, Any],
+    *,
+    model: str,
+    page: str,
+    controls: pl.DataFrame | None = None,
 ) -> list[Told]:
-    """The claims of the items, judged by a study's table alone: intervals where it has them, no untrained controls."""
-    evidence = Evidence(table, counts_of(manifest))
+    """The claims of the items, judged by a study's table, with intervals where it has them.
+
+    `controls`: tables of the same of networks that learned nothing, all in one, by `kind` and `seed`.
+    """
+    networks: dict[str, list[pl.DataFrame]] = {}
+    if controls is not None:
+        for (kind, _), rows in sorted(controls.partition_by("kind", "seed", as_dict=True).items(), key=str):
+            networks.setdefault(str(kind), []).append(rows.drop("kind", "seed"))
+    evidence = Evidence(table, counts_of(manifest), (), networks.get("untrained"), networks.get("shuffled", ()))
     return [
         Told(PAPERS[paper], item, claim, model, judge(claim, evidence), page)
         for item, claim in _claims(paper, items)
@@ -82,23 +96,41 @@ def _row(one: Told) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
-def claims_by_models(told: Sequence[Told], *, link: bool) -> str:
-    """The page on top: a row a claim, a column a model; `link`: cells lead to the page that has the numbers."""
-    models = list(dict.fromkeys(one.model for one in told))
+def claims_by_models(
+    told: Sequence[Told], models: Sequence[str], reason: Callable[[Item, str], str], *, link: bool
+) -> str:
+    """The page on top: a row a claim, a column a model; `link`: cells lead to the page that has the numbers.
+
+    `reason` says why a model has no number of an item, or one without an interval or a control; "" where it knows none.
+    """
+    found = {(one.paper.name, one.item.id, one.claim.says, one.model): one for one in told}
     lines = [f"| | claim | {' | '.join(models)} |\n|---|---|{'---|' * len(models)}\n"]
-    for key in dict.fromkeys((one.paper.name, one.item.id, one.claim.says) for one in told):
-        mine = {one.model: one for one in told if (one.paper.name, one.item.id, one.claim.says) == key}
-        absent = _absent(next(iter(mine.values())).item)
-        cells = [_cell(mine[model], link=link) if model in mine else absent for model in models]
-        lines.append(f"| {key[0]} {key[1]} | {key[2]} | {' | '.join(cells)} |\n".replace("|∂", "\\|∂"))
+    for paper in PAPERS:
+        for item, claim in _claims(paper, ()):
+            mine = {model: found.get((paper, item.id, claim.says, model)) for model in models}
+            cells = [_filled(one, reason(item, model), link=link) for model, one in mine.items()]
+            lines.append(f"| {paper} {item.id} | {claim.says} | {' | '.join(cells)} |\n")
     return "".join(lines)
 
 
-def _absent(item: Item) -> str:
-    """Why a model has no number of an item."""
+def _filled(one: Told | None, reason: str, *, link: bool) -> str:
+    if one is None:
+        return reason or "not run"
+    cell = _cell(one, link=link)
+    return cell if whole(one) or not reason else f"{cell}: {reason}"
+
+
+def whole(one: Told) -> bool:
+    """Whether a cell has an interval, n and a control, or says that there is nothing to compare."""
+    found = one.judged.numbers
+    return found is None or not (math.isnan(found.low) or math.isnan(found.high) or found.controls is None)
+
+
+def absent(item: Item) -> str:
+    """Why no model but the one that was made for it has a number of an item; "" where any could."""
     if isinstance(item.job, Training):
         return "trains taggers of its own"
-    return f"takes {item.job.model}" if item.job.model else "not run"
+    return f"takes {item.job.model}" if item.job.model else ""
 
 
 def in_order(told: Iterable[Told], models: Sequence[str]) -> list[Told]:
