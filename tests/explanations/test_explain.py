@@ -13,7 +13,7 @@ import headwise as hw
 from headwise.cli import app
 from headwise.errors import InputError, UnknownNameError
 from headwise.explanations import explain as explain_module
-from headwise.explanations import frozen
+from headwise.explanations import frozen, methods
 from headwise.explanations.asking import Wish, ask
 from headwise.explanations.methods import METHODS
 
@@ -104,6 +104,16 @@ def test_integrated_gradients_add_up_to_the_difference_from_the_baseline(load) -
     with torch.no_grad(), question.running():
         blank = float(question.targets[0].value(question.logits(inputs).double()))
     assert float(scores.sum()) == pytest.approx(float(question.answers[0, 0]) - blank, rel=2e-2)
+
+
+@pytest.mark.parametrize(("name", "task"), [("tiny:bert", "classification"), ("tiny:marian", "translation")])
+def test_integrated_gradients_several_steps_a_pass_are_those_of_one_a_pass(load, monkeypatch, name, task) -> None:
+    question = ask(load(name, task), "the old dog", "the sea" if task == "translation" else None)
+    several = METHODS["integrated-gradients"](question, steps=5).tokens
+    monkeypatch.setattr(methods, "PASS_TOKENS", 2 * len(question))
+    torch.testing.assert_close(METHODS["integrated-gradients"](question, steps=5).tokens, several, rtol=1e-4, atol=1e-6)
+    monkeypatch.setattr(methods, "PASS_TOKENS", 1)
+    torch.testing.assert_close(METHODS["integrated-gradients"](question, steps=5).tokens, several, rtol=1e-4, atol=1e-6)
 
 
 def test_leave_one_out_is_the_model_asked_again(load) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -157,6 +159,20 @@ def test_the_whole_is_the_sum_of_its_tokens(two_layers) -> None:
     parts = paths(question(two_layers, target="the sea"))
     torch.testing.assert_close(parts.tokens[0], parts.tokens[1:].sum(0))
     torch.testing.assert_close(parts.value[0], parts.value[1:].sum(0))
+
+
+@pytest.mark.parametrize("name", ["gpt2", "phi", "marian", "mt5", "bert", "gemma2"])
+def test_tokens_of_an_answer_have_the_parts_that_each_has_alone(load, name: str) -> None:
+    """Through the output layer one pass goes back for all of them; biases stand before and after it."""
+    model = load(f"tiny:{name}", TASK[FAMILIES[name].kind])
+    asked = question(model, **({} if model.is_encoder_decoder else {"target": "the sea was"}))
+    assert len(asked.targets) > 2
+    parts = paths(asked)
+    for at in range(1, len(asked.targets)):
+        alone = paths(replace(asked, targets=(asked.targets[at],)))
+        size = max(1.0, float(alone.tokens.abs().max()))
+        torch.testing.assert_close(parts.tokens[at], alone.tokens[0], rtol=0, atol=1e-5 * size)
+        torch.testing.assert_close(parts.bias[at], alone.bias[0], rtol=0, atol=1e-5 * size)
 
 
 def test_of_a_token_no_later_token_has_a_part(two_layers) -> None:

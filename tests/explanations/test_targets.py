@@ -162,6 +162,28 @@ def test_without_tokens_against_one_text_at_a_time(load, name: str, removal: str
         assert float(got[0, variant, 0]) == pytest.approx(float(asked.targets[0].value(rows)), rel=1e-4, abs=1e-5)
 
 
+def test_little_of_a_pass_is_padding_and_only_what_is_read_becomes_logits(load) -> None:
+    model = load("tiny:llama", "causal-lm")
+    asked = ask(model, "the old dog and it was late by the sea and the cat sat", wish=Wish(target="the dog"))
+    count = len(asked.text)
+    sets = torch.arange(count)[None] < torch.arange(sum(asked.given))[:, None]
+    sets &= torch.tensor(asked.given)
+    seen, read = [], []
+    handles = [
+        model.hf.register_forward_pre_hook(
+            lambda _m, _a, given: seen.append(given["attention_mask"]), with_kwargs=True
+        ),
+        model.hf.get_output_embeddings().register_forward_hook(lambda _m, _a, out: read.append(out.shape[:2])),
+    ]
+    asked.without(sets, removal="delete")
+    for handle in handles:
+        handle.remove()
+    assert sum(len(mask) for mask in seen) == len(sets.unique(dim=0))
+    assert max(len(mask) for mask in seen) > 1
+    assert all(float(mask.sum(-1).max()) <= 1.25 * float(mask.sum(-1).min()) for mask in seen)
+    assert [tuple(shape) for shape in read] == [(len(mask), len(asked.rows)) for mask in seen]
+
+
 def test_errors_are_one_line(load) -> None:
     with pytest.raises(ModelError, match=r"^An explanation needs a model that predicts, but tiny:bert"):
         ask(load("tiny:bert"), "the dog")

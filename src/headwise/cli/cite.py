@@ -61,7 +61,7 @@ def cite(
             )
         if not sentence.citations:
             print("  rests on none: the model's own knowledge")
-        print(f"  the linear model explains {number(100 * fit, '.0f')} % of what the ablations did")
+        print(f"  {number(100 * max(fit, 0.0), '.0f')} % of what an ablation does is known from the others")
     print(f"{found.passes} passes over {len(found.sources)} {units}, seed {found.seed}")
 
 

@@ -1,10 +1,11 @@
 """Citations: for every sentence of an answer, the passages of a context it rests on, each with its effect.
 
 Random halves of the sources are taken out and the log-probability of each sentence of the answer is asked again; a
-sparse linear model of these ablations says what each source adds (ContextCite, https://arxiv.org/abs/2409.00729). Exact
-paths are the first guess: a source that they give much is penalised less (an adaptive lasso). Ablations come in rounds
-until every cited effect is known to ± PRECISION of the largest one, or `passes` are spent. One pass serves all
-sentences.
+sparse linear model of these ablations says which sources matter (ContextCite, https://arxiv.org/abs/2409.00729), a
+surrogate that knows sources together too how much each adds (surrogate.py). With each half its other half is asked: in
+such pairs what two sources do only together cancels out of the effect of one. Exact paths are the first guess: a source
+that they give much is penalised less (an adaptive lasso). Ablations come in rounds until every effect is known to
+± PRECISION of the largest one, or `passes` are spent. One pass serves all sentences.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 
 from headwise.errors import InputError, ModelError
 from headwise.explanations.asking import ANSWER, Wish, ask, readable, task_of
 from headwise.explanations.paths import paths
 from headwise.explanations.question import Question
-from headwise.explanations.sparse import lasso, refitted
+from headwise.explanations.sparse import lasso
+from headwise.explanations.surrogate import surrogate
 from headwise.explanations.targets import Target
 from headwise.explanations.units import SENTENCE, Unit, gathered, removed, units_of
 from headwise.models.model import Model
@@ -56,7 +60,7 @@ class Cited:
 
 @dataclass(frozen=True)
 class Citations:
-    """An answer with its sources. `fit` is R² of the linear model on each sentence, over the ablations that made it."""
+    """An answer with its sources. `fit` is R² of the surrogate on each sentence, each ablation said from the others."""
 
     answer: str
     sources: tuple[str, ...]
@@ -98,9 +102,9 @@ def cite(
     wish = Wish(generate=generate) if answer is None else Wish(target=answer, chat=True)
     asked = by_sentence(context_only(ask(model, text, wish=wish), question.strip()))
     sources = tuple(unit for unit in units_of(asked, units) if unit.given)
-    x, y, spent = ablated(asked, sources, passes, seed)
     guess = gathered(guess_of(asked), sources).abs().numpy()
-    made = [_cited(asked.targets[at].name, sources, x, y[at], guess[at], seed) for at in range(len(asked.targets))]
+    x, y, spent = ablated(asked, sources, guess, passes, seed)
+    made = [_cited(asked.targets[at].name, sources, x, y[at], guess[at]) for at in range(len(asked.targets))]
     whole = " ".join(target.name for target in asked.targets)
     cited, fit = zip(*made, strict=True)
     return Citations(whole, tuple(unit.name for unit in sources), cited, fit, spent, seed)
@@ -139,29 +143,37 @@ def guess_of(asked: Question) -> torch.Tensor:
         return torch.ones(len(asked.targets), len(asked), dtype=torch.float64)
 
 
-def ablated(asked: Question, sources: tuple[Unit, ...], most: int, seed: int) -> tuple[np.ndarray, np.ndarray, int]:
+def ablated(
+    asked: Question, sources: tuple[Unit, ...], guess: np.ndarray, most: int, seed: int
+) -> tuple[np.ndarray, np.ndarray, int]:
     """(which sources are there [pass source], log-probability of each sentence [sentence pass], passes)."""
     generator = torch.Generator().manual_seed(seed)
-    gone = torch.zeros(1, len(sources), dtype=torch.bool)
+    gone = torch.empty(0, len(sources), dtype=torch.bool)
     values = torch.empty(len(asked.targets), 0, dtype=torch.float64)
     while True:
-        new = gone[values.shape[1] :]
+        pairs = min(ROUND, most - len(gone)) // 2
+        new = paired(torch.rand(pairs, len(sources), generator=generator) < 0.5)
         found = asked.without(removed(sources, new, asked), removal="delete")[..., 0]
-        values = torch.cat([values, found], dim=1)
+        gone, values = torch.cat([gone, new]), torch.cat([values, found], dim=1)
         x, y = (~gone).double().numpy(), values.numpy()
-        if len(gone) >= most or (len(gone) > ROUND and _precise(x, y, seed)):
+        if most - len(gone) < 2 or _precise(x, y, guess):
             return x, y, len(gone)
-        size = min(ROUND, most - len(gone))
-        gone = torch.cat([gone, torch.rand(size, len(sources), generator=generator) < 0.5])
 
 
-def _precise(x: np.ndarray, y: np.ndarray, seed: int) -> bool:
+def paired(gone: Bool[Tensor, "variant source"]) -> Bool[Tensor, "both source"]:
+    """Each set, and what it leaves."""
+    return torch.cat([gone, ~gone])
+
+
+def _precise(x: np.ndarray, y: np.ndarray, guess: np.ndarray) -> bool:
     """Whether every effect is known to ± PRECISION of the largest one."""
     if len(x) < 2 * x.shape[1]:
         return False
-    for row in y:
-        weights, low, high = refitted(x, row, np.arange(x.shape[1]), seed=seed, draws=50)
-        if (high - low).max() / 2 > PRECISION * np.abs(weights).max():
+    for row, first in zip(y, guess, strict=True):
+        if row.std() == 0:
+            continue
+        effect, low, high = surrogate(x, row, first).effects()
+        if (high - low).max() / 2 > PRECISION * np.abs(effect).max():
             return False
     return True
 
@@ -173,20 +185,15 @@ def chosen_sources(x: np.ndarray, y: np.ndarray, guess: np.ndarray) -> np.ndarra
 
 
 def _cited(
-    sentence: str, sources: tuple[Unit, ...], x: np.ndarray, y: np.ndarray, guess: np.ndarray, seed: int
+    sentence: str, sources: tuple[Unit, ...], x: np.ndarray, y: np.ndarray, guess: np.ndarray
 ) -> tuple[Cited, float]:
-    spread = float(y.std())
-    if spread == 0:
+    if y.std() == 0:
         return Cited(sentence, ()), 1.0
-    chosen = chosen_sources(x, y, guess)
-    if not len(chosen):
-        return Cited(sentence, ()), 0.0
-    effect, low, high = refitted(x, y, chosen, seed=seed)
-    centred = x[:, chosen] - x[:, chosen].mean(0)
-    fit = 1 - float(((y - y.mean() - centred @ effect) ** 2).mean()) / spread**2
+    model = surrogate(x, y, guess)
+    effect, low, high = model.effects()
     found = [
-        Citation(sources[at].name, float(e), float(a), float(b))
-        for at, e, a, b in zip(chosen, effect, low, high, strict=True)
-        if a > 0 and e >= LEAST
+        Citation(sources[at].name, float(effect[at]), float(low[at]), float(high[at]))
+        for at in chosen_sources(x, y, guess)
+        if low[at] > 0 and effect[at] >= LEAST
     ]
-    return Cited(sentence, tuple(sorted(found, key=lambda c: -c.effect))), fit
+    return Cited(sentence, tuple(sorted(found, key=lambda c: -c.effect))), model.fit()

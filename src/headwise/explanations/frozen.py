@@ -39,7 +39,8 @@ from headwise.models.model import Model
 
 ATTENTIONS = ("frozen", "differentiated")
 GATES = ("activation", "linear", "half")
-WIDE = 512  # outputs that one sum of the backward pass runs over
+VOCABULARY = 8192  # outputs above which a map is one to words, whose sums are taken in parts
+WIDE = 512  # words that one sum of the backward pass runs over
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def _linear(frozen: Frozen, func: Any, args: tuple[Any, ...], kwargs: dict[str, 
     x, weight, *others = args
     bias = others[0] if others else kwargs.get("bias")
     bias = None if bias is None else frozen.leaves.constant(bias)
-    return wide_linear(func, x, weight, bias) if len(weight) > WIDE else func(x, weight, bias)
+    return wide_linear(func, x, weight, bias) if len(weight) > VOCABULARY else func(x, weight, bias)
 
 
 def wide_linear(func: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

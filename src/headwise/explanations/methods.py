@@ -39,6 +39,7 @@ from headwise.models.capture import Call
 from headwise.registry import Registry
 
 BASELINES = ("pad", "mask", "zero")
+PASS_TOKENS = 512  # of integrated gradients, through which one pass goes back
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,11 @@ def paths(question: Question, *, attention: str = "frozen", gate: str = "activat
 class Embedding(TorchFunctionMode):
     """Looks words up as a function of `place`: what stands at each token is what it makes of the embedded words."""
 
-    def __init__(self, question: Question, place: Callable[[int, Tensor, Callable[[Tensor], Tensor]], Tensor]):
+    def __init__(
+        self, inputs: Mapping[str, Tensor], place: Callable[[int, Tensor, Callable[[Tensor], Tensor]], Tensor]
+    ):
         super().__init__()
-        names = ("input_ids", "decoder_input_ids")
-        self.ids, self.place = [question.inputs[n] for n in names if n in question.inputs], place
+        self.ids, self.place = [inputs[n] for n in ("input_ids", "decoder_input_ids") if n in inputs], place
         self.seen: set[int] = set()
 
     def __torch_function__(
@@ -91,9 +93,10 @@ class Embedding(TorchFunctionMode):
 
 @dataclass
 class Point:
-    """Where gradients are taken: the share `at` of the way from a baseline to the words, and what was found there."""
+    """Where gradients are taken: the shares `at` of the way from a baseline to the words, a text for each, and what was
+    found there."""
 
-    at: float = 1.0
+    at: Tensor = field(default_factory=lambda: torch.ones(1))
     baseline: Tensor | None = None  # ids of the text's baseline; None for vectors of zero
     leaves: list[Tensor] = field(default_factory=list)
     ways: list[Tensor] = field(default_factory=list)  # x − b
@@ -103,20 +106,22 @@ class Point:
         base = torch.zeros_like(words)
         if self.baseline is not None:
             base = embed(self.baseline).detach() if side == 0 else words  # a decoder's own prefix stays
-        leaf = torch.lerp(base, words, self.at).requires_grad_()
+        at = self.at.to(words).view(-1, *[1] * (words.dim() - 1))
+        leaf = torch.lerp(base, words, at).requires_grad_()
         self.leaves.append(leaf)
         self.ways.append(words - base)
         return leaf
 
 
 def gradients(question: Question, point: Point) -> list[list[Tensor]]:
-    """∂f/∂x of every target, for the words of each stack."""
+    """∂f/∂x of every target at each share of the way, for the words of each stack."""
+    inputs = {name: x.expand(len(point.at), *x.shape[1:]) for name, x in question.inputs.items()}
     frozen = [p for p in question.model.hf.parameters() if p.requires_grad]
     for parameter in frozen:
         parameter.requires_grad_(False)
     try:
-        with torch.enable_grad(), question.running(), Embedding(question, point):
-            logits = question.logits()
+        with torch.enable_grad(), question.running(), Embedding(inputs, point):
+            logits = question.logits(inputs)
         found = []
         for target in question.targets:
             number = target.value(logits).sum()
@@ -148,19 +153,19 @@ def gradient_norm(question: Question) -> Scores:
 
 @METHODS.add("integrated-gradients", "gradient × (input − baseline), averaged on the way from the baseline")
 def integrated_gradients(question: Question, *, baseline: str = "pad", steps: int = 16) -> Scores:
-    """By Gauss-Legendre quadrature with `steps` points. The baseline's words are the padding or the mask token."""
+    """By Gauss-Legendre quadrature, several points a pass. The baseline's words are the padding or the mask token."""
     if steps < 1:
         raise InputError(f"Integrated gradients take at least one step, but steps={steps} was asked for.")
     ids = _baseline(question, baseline)
     points, weights = np.polynomial.legendre.leggauss(steps)
-    total: Tensor | None = None
-    for at, weight in zip((points + 1) / 2, weights / 2, strict=True):
-        point = Point(float(at), ids)
+    total = torch.zeros(len(question.targets), len(question), dtype=torch.float64)
+    several = max(PASS_TOKENS // len(question), 1)
+    for some in torch.arange(steps).split(several):
+        point = Point(torch.tensor((points[some] + 1) / 2).reshape(-1), ids)
+        share = torch.tensor(weights[some] / 2).reshape(-1, 1)
         found = gradients(question, point)
-        parts = [[(g * way).sum(-1) * float(weight) for g, way in zip(row, point.ways, strict=True)] for row in found]
-        scores = _per_token(parts)
-        total = scores if total is None else total + scores
-    assert total is not None
+        rows = [[(g * w).sum(-1).double().cpu() for g, w in zip(row, point.ways, strict=True)] for row in found]
+        total += _per_token([[(share * part).sum(0, keepdim=True) for part in row] for row in rows])
     return Scores(total, steps * (1.0 + 2 * len(question.targets)))
 
 

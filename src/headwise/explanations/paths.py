@@ -15,7 +15,8 @@ float32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -25,7 +26,7 @@ from torch import Tensor, nn
 from headwise.attributions.prediction import attend_all
 from headwise.attributions.value_zeroing import block_of
 from headwise.errors import ModelError
-from headwise.explanations.frozen import Freezing, Frozen, freezing
+from headwise.explanations.frozen import Freezing, Frozen, Leaves, freezing
 from headwise.explanations.question import Question
 from headwise.models.capture import Call
 
@@ -69,10 +70,13 @@ class HeadParts:
 def paths(question: Question, how: Freezing | None = None) -> Parts:
     """The parts of every target of a question, or an error where they do not add up for this model."""
     how = how or Freezing()
-    with freezing(question.model, how) as mode, question.running(), mode:
+    with freezing(question.model, how) as mode, _seam(question, mode) as seam, question.running(), mode:
         logits = question.logits()[0]
     whole = len(question.targets) > 1  # the first target is the sum of the others then, and so are its parts
-    found = [_parts_of(question, mode, logits, at) for at in range(whole, len(question.targets))]
+    asked = range(whole, len(question.targets))
+    numbers = [_number(question, logits, at) for at in asked]
+    slopes = _slopes(question, mode.leaves, numbers, seam)
+    found = [_parts_of(question, mode, logits, at, slope) for at, slope in zip(asked, slopes, strict=True)]
     columns = [torch.stack(column) for column in zip(*found, strict=True)]
     tokens, bias, rest = (torch.cat([x.sum(0, keepdim=True), x]) if whole else x for x in columns[:3])
     value = question.answers[:, 0]
@@ -93,17 +97,70 @@ def check(question: Question, error: Float64[Tensor, " target"], how: Freezing) 
         )
 
 
-def _parts_of(question: Question, mode: Frozen, logits: Tensor, at: int) -> tuple[Tensor, ...]:
+@dataclass
+class Seam:
+    """What the output layer reads, and how many constants were noted before it."""
+
+    hidden: Tensor | None = None
+    constants: int = 0
+
+
+@contextmanager
+def _seam(question: Question, mode: Frozen) -> Iterator[Seam]:
+    """Notes the seam where several targets of one row each have a common output layer."""
+    seam, layer = Seam(), question.model.hf.get_output_embeddings()
+    if layer is None or len(question.targets) < 3:
+        yield seam
+        return
+
+    def note(_module: nn.Module, args: tuple[Tensor, ...]) -> None:
+        seam.hidden, seam.constants = args[0], len(mode.leaves.constants)
+
+    handle = layer.register_forward_pre_hook(note)
+    try:
+        yield seam
+    finally:
+        handle.remove()
+
+
+def _number(question: Question, logits: Tensor, at: int) -> Tensor:
+    """A target as a linear form of the logits, without its rest."""
+    target = question.targets[at]
+    return (target.weights(logits)[0] * logits[list(target.rows)]).sum()
+
+
+def _slopes(question: Question, leaves: Leaves, numbers: list[Tensor], seam: Seam) -> Iterator[Sequence[Tensor | None]]:
+    """∂number/∂leaf of every target, embeddings first.
+
+    Through the output layer one pass goes back for all of them: each target reads a row of its own, so that the slope
+    of their sum there is each target's at its row.
+    """
+    inputs = [leaf for _, leaf in leaves.embedded] + leaves.constants
+    if seam.hidden is None:
+        for number in numbers:
+            yield torch.autograd.grad(number, inputs, allow_unused=True, retain_graph=number is not numbers[-1])
+        return
+    later = leaves.constants[seam.constants :]
+    inputs = inputs[: len(inputs) - len(later)]
+    total = torch.stack(numbers).sum()
+    (slope,) = torch.autograd.grad(total, seam.hidden, retain_graph=True)
+    every = slope.shape[-2] != len(question.rows)
+    for row, number in zip(question.rows if every else range(len(question.rows)), numbers, strict=True):
+        own = torch.zeros_like(slope)
+        own[..., row, :] = slope[..., row, :]
+        before = torch.autograd.grad(seam.hidden, inputs, own, allow_unused=True, retain_graph=True)
+        after = torch.autograd.grad(number, later, allow_unused=True, retain_graph=True) if later else ()
+        yield (*before, *after)
+
+
+def _parts_of(
+    question: Question, mode: Frozen, logits: Tensor, at: int, slopes: Sequence[Tensor | None]
+) -> tuple[Tensor, ...]:
     """Tokens, bias, rest and the largest logit that is read, of one target."""
     target, leaves = question.targets[at], mode.leaves
-    weights, rest = target.weights(logits)
-    number = (weights * logits[list(target.rows)]).sum()
+    _, rest = target.weights(logits)
     inputs = [leaf for _, leaf in leaves.embedded] + leaves.constants
-    last = at == len(question.targets) - 1
-    gradients = torch.autograd.grad(number, inputs, allow_unused=True, retain_graph=not last)
-    parts = [
-        None if g is None else leaf.detach().double() * g.double() for leaf, g in zip(inputs, gradients, strict=True)
-    ]
+    parts = [None if g is None else leaf.detach().double() * g.double() for leaf, g in zip(inputs, slopes, strict=True)]
     count = len(leaves.embedded)
     tokens = torch.zeros(len(question), dtype=torch.float64)
     bias = sum((float(part.sum()) for part in parts[count:] if part is not None), 0.0)

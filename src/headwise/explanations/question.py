@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Float64, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from headwise.attributions.passes import plain_experts
 from headwise.attributions.prediction import Removal, attend_all
@@ -22,6 +22,7 @@ from headwise.types import Encoding
 
 REMOVALS = ("mask", "delete", "block")
 CHUNK_TOKENS = 4096  # padded tokens of one pass over changed inputs
+SLACK = 0.25  # by how much the longest text of such a pass may exceed the shortest: the rest is padding
 CHUNK_LOGITS = 2**26  # numbers of the vocabulary that one pass may make
 
 
@@ -68,9 +69,12 @@ class Question:
             rows = torch.tensor([self.rows], device=self.model.hf.device).expand(len(inputs["input_ids"]), -1)
         if "logits_to_keep" not in inspect.signature(type(self.model.hf).forward).parameters:
             return _rows(self.model.hf(**inputs, **self._options).logits, rows)
-        kept = rows.unique()  # of all the rows of the vocabulary only these are made
-        made = self.model.hf(**inputs, **self._options, logits_to_keep=kept).logits
-        return _rows(made, torch.searchsorted(kept, rows.contiguous()))
+        if bool((rows == rows[:1]).all()):  # of all the rows of the vocabulary only these are made
+            kept = rows[0].unique()
+            made = self.model.hf(**inputs, **self._options, logits_to_keep=kept).logits
+            return _rows(made, torch.searchsorted(kept, rows.contiguous()))
+        with _only(self.model.hf.get_output_embeddings(), rows):
+            return self.model.hf(**inputs, **self._options).logits
 
     @property
     def _options(self) -> dict[str, bool]:
@@ -108,12 +112,31 @@ class Question:
         return found[:, place]
 
     def _chunks(self, left: Int[Tensor, " variant"]) -> Iterator[Int[Tensor, " some"]]:
-        """Variants that have tokens left, by how many these are, so many a pass as fit."""
+        """Variants that have tokens left, shortest first, so many a pass as fit and are about as long as each other."""
         order = left.argsort(stable=True)
         readable = order[left[order] > 0]
+        lengths = left[readable]
         logits = max(len(self.rows), 1) * int(self.model.hf.config.vocab_size)
         size = max(min(CHUNK_TOKENS // len(self), CHUNK_LOGITS // logits), 1)
-        return iter(readable.split(size) if len(readable) else ())  # subtle: nothing splits into one empty part
+        start = 0
+        while start < len(readable):
+            alike = int((lengths[start:] <= (1 + SLACK) * lengths[start]).sum())
+            yield readable[start : start + min(alike, size)]
+            start += min(alike, size)
+
+
+@contextmanager
+def _only(head: nn.Module, rows: Int[Tensor, "batch row"]) -> Iterator[None]:
+    """The output layer reads these positions alone, of each text its own."""
+
+    def gather(_module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return (_rows(args[0], rows), *args[1:])
+
+    handle = head.register_forward_pre_hook(gather)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def _rows(logits: Float[Tensor, "batch token choice"], rows: Int[Tensor, "batch row"]) -> Tensor:

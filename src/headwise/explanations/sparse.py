@@ -29,20 +29,3 @@ def lasso(x: np.ndarray, y: np.ndarray, penalty: float, costs: np.ndarray | None
         if np.abs(w - before).max() <= 1e-10 * max(1.0, np.abs(w).max()):
             break
     return w
-
-
-def least_squares(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The weights without a penalty; the smallest ones where several fit."""
-    return np.linalg.lstsq(x - x.mean(0), y - y.mean(), rcond=None)[0]
-
-
-def refitted(
-    x: np.ndarray, y: np.ndarray, chosen: np.ndarray, *, draws: int = 200, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(weights, low, high) of the chosen columns by least squares, with 95 % intervals over resampled rows."""
-    generator, kept = np.random.default_rng(seed), x[:, chosen]
-    weights = least_squares(kept, y)
-    rows = generator.integers(0, len(y), (draws, len(y)))
-    drawn = np.stack([least_squares(kept[some], y[some]) for some in rows])
-    low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
-    return weights, low, high
