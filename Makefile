@@ -1,14 +1,15 @@
-# make demo | test | quick | check | portable | chaos | mutants | docs | pictures | evidence | bench | release; everything lives in .venv, and the second run is quick.
+# make demo | test | quick | check | portable | chaos | mutants | docs | site | pictures | evidence | bench | release; everything lives in .venv (or VENV=…), and the second run is quick.
 PYTHON ?= python3
-BIN := .venv/bin
-READY := .venv/ready
-CORE := .venv/core
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+CORE := $(VENV)/core
 export HF_HUB_OFFLINE ?= 1
 # One test process a core, each with one thread: tests of one file stay together, so that models are loaded once.
 WORKERS ?= $(shell nproc)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: demo test quick check portable chaos mutants docs pictures bench release clean evidence hashed audit
+.PHONY: demo test quick check portable chaos mutants docs site pictures bench release clean evidence hashed audit
 
 demo: $(CORE)
 	$(BIN)/headwise report --first 64 --out out/demo
@@ -50,6 +51,14 @@ docs: $(READY)
 	$(BIN)/mkdocs build --quiet
 	@echo "Open out/site/index.html in a browser."
 
+# A version of the site on branch gh-pages, beside the others, and `latest` led to it; a person then pushes that branch.
+VERSION ?= $(shell sed -n 's|^version = "\([0-9]*\.[0-9]*\).*"|\1|p' pyproject.toml)
+site: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check mike==2.2.0
+	$(BIN)/mike deploy --config-file mkdocs.versioned.yml --update-aliases $(VERSION) latest
+	$(BIN)/mike set-default --config-file mkdocs.versioned.yml latest
+	@echo "On branch gh-pages: $$(git ls-tree --name-only gh-pages | tr '\n' ' '). To publish: git push origin gh-pages"
+
 # The pictures of the README and of the front pages, as the packaged model gives them now.
 pictures: $(READY)
 	$(BIN)/python tools/pictures.py
@@ -61,22 +70,22 @@ evidence: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py $(BENCH)
 
-# Builds and checks what a person then publishes.
-release: $(READY)
+# Builds twice, checks (the same bytes, licences, twine), and says what is left to a person. It needs the core alone.
+release: $(CORE)
 	rm -rf dist out/again
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine
 	mkdir -p out
 	$(BIN)/python release/supply.py licences > out/licences.txt || { tail -1 out/licences.txt; false; }
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m build --outdir out/again .
-	for file in dist/*; do cmp $$file out/again/$${file#dist/}; done
+	for file in dist/*; do cmp $$file out/again/$${file#dist/} || exit 1; done
 	$(BIN)/python -m twine check --strict dist/*
 	sha256sum dist/*
-	@echo "Built $$(ls dist). To publish: date the version in CHANGELOG.md, tag it (git tag v$$(sed -n 's|^version = "\(.*\)"|\1|p' pyproject.toml)), then twine upload dist/*."
+	@$(BIN)/python release/steps.py
 
 # What a user has: the demo needs no more. torch comes only through the pin: unpinned it would pull gigabytes of CUDA.
 $(CORE): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	touch $(CORE)
@@ -87,7 +96,7 @@ $(READY): $(CORE)
 
 # What CI installs first: every archive by its hash. `trees` is GPLv3: a tool of the tests, no part of headwise.
 hashed:
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	mkdir -p out && $(BIN)/python -m pip install --quiet packaging && $(BIN)/python release/supply.py archives > out/hashed.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r out/hashed.txt
 

@@ -57,18 +57,19 @@ NUMBERS = {
 TABLE, FIGURE = "heads.parquet", "heads.svg"
 TINY = 1e-30  # below every weight: its logarithm stands for that of 0
 Maps = Float[Tensor, "layer head query key"]
+Watched = str | tuple[str, str]  # a text, or a pair as a classifier of pairs reads it
 
 
 @dataclass
 class HeadWatch:
     """Looks at a (model, tokenizer) pair; `table` has a row a step and head.
 
-    `importance` costs a backward pass a text; texts are cut at `max_tokens`.
+    `importance` costs a backward pass a text; texts are cut at `max_tokens`, of a pair the longer side first.
     """
 
     model: Any
     tokenizer: Any
-    texts: Sequence[str]
+    texts: Sequence[Watched]
     out: Path | None = None
     importance: bool = True
     max_tokens: int = 64
@@ -109,11 +110,10 @@ class HeadWatch:
             raise InputError("A watch is saved in a folder, but it has none; make it with out=FOLDER.")
         return save_chart(self.figure(), self.out / FIGURE)
 
-    def _seen(self, model: Model, number: int, text: str) -> dict[str, Float[Tensor, "layer head"]]:
+    def _seen(self, model: Model, number: int, text: Watched) -> dict[str, Float[Tensor, "layer head"]]:
         if model.is_encoder_decoder:
             raise InputError("A watch reads single texts, but this model reads a source and a target; not supported.")
-        short = model.encode(text, limit=self.max_tokens, truncate=True)
-        trace = model.trace(text[: max(end for _, end in short.offsets)])
+        trace = model.trace(*shortened(model, (text,) if isinstance(text, str) else text, self.max_tokens))
         alpha = trace.attention("raw")
         if len(self._first) == number:
             self._first.append(alpha)
@@ -121,8 +121,18 @@ class HeadWatch:
         return found | (_importance(model, trace) if self.importance else {})
 
 
+def shortened(model: Model, sides: tuple[str, ...], most: int) -> list[str]:
+    """A text, or both sides of a pair, up to the last of the first `most` tokens."""
+    short = model.encode(*sides, limit=most, truncate=True)
+    ends = [0] * len(sides)
+    for (_, end), side, special in zip(short.offsets, short.segment, short.special, strict=True):
+        if not special:
+            ends[side] = max(ends[side], end)
+    return [side[:end] for side, end in zip(sides, ends, strict=True)]
+
+
 def watch(
-    model: Any, tokenizer: Any, texts: Sequence[str], *, out: str | Path | None = None, **options: Any
+    model: Any, tokenizer: Any, texts: Sequence[Watched], *, out: str | Path | None = None, **options: Any
 ) -> HeadWatch:
     """For a loop of one's own: `seen = watch(model, tokenizer, texts); …; log(seen.look(step))`."""
     return HeadWatch(model, tokenizer, list(texts), None if out is None else Path(out), **options)
@@ -196,7 +206,7 @@ class HeadwiseCallback(TrainerCallback):
 
     def __init__(
         self,
-        texts: Sequence[str],
+        texts: Sequence[Watched],
         *,
         every: int = 100,
         out: str | Path | None = None,
@@ -209,7 +219,7 @@ class HeadwiseCallback(TrainerCallback):
         self.watch: HeadWatch | None = None
 
     @classmethod
-    def add_to(cls, trainer: Any, texts: Sequence[str], **options: Any) -> HeadwiseCallback:
+    def add_to(cls, trainer: Any, texts: Sequence[Watched], **options: Any) -> HeadwiseCallback:
         """Made, added to a Trainer, and writing to its log."""
         callback = cls(texts, trainer=trainer, **options)
         trainer.add_callback(callback)

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import torch
 
-from headwise.callbacks import NUMBERS, HeadWatch, watch
+from headwise.callbacks import NUMBERS, HeadWatch, shortened, watch
 from headwise.errors import InputError
 from headwise.measures.divergence import LN_2
 from headwise.models.model import Model
@@ -77,6 +77,30 @@ def test_numbers_by_hand(load: Callable[..., Model]) -> None:
     assert means["entropy"] == pytest.approx(sum(entropies) / count, abs=1e-5)
     assert "importance" not in means
     assert seen.table["step"].unique().to_list() == [3]
+
+
+def test_a_pair_is_watched_as_the_model_reads_it(load: Callable[..., Model]) -> None:
+    """Both sides in one input: not what either side alone gives, and equal to the trace of the pair."""
+    model, tokenizer = pair(load, None)
+    both, alone = (watch(model, tokenizer, [texts], importance=False) for texts in (tuple(TEXTS), TEXTS[0]))
+    trace = load("tiny:bert").trace(*TEXTS)
+    alpha, sinks = trace.attention("raw").double(), [at for at, s in enumerate(trace.text.special) if s or at == 0]
+    assert len(sinks) == 3  # [CLS] first [SEP] second [SEP]
+    expected = sum(float(alpha[..., at].sum()) for at in sinks) / alpha[..., 0].numel()
+    found = both.look(0)["sink_share"]
+    assert found == pytest.approx(expected, abs=1e-6)
+    assert alone.look(0)["sink_share"] != pytest.approx(expected, abs=1e-3)
+
+
+def test_both_sides_of_a_pair_are_cut(load: Callable[..., Model]) -> None:
+    model = load("tiny:bert")
+    long = "the old dog sat in the sun and it was said again in the city of the north"
+    cut = shortened(model, (long, "it was the end"), 12)
+    assert cut[1] == "it was the end"
+    assert long.startswith(cut[0])
+    assert cut[0] != long
+    assert len(model.encode(*cut)) == 12
+    assert shortened(model, ("the old dog",), 12) == ["the old dog"]
 
 
 @pytest.mark.parametrize("texts", [[], "a text"])

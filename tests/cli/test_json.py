@@ -141,3 +141,37 @@ def test_reproduce(tmp_path: Path, monkeypatch, capsys) -> None:
     ]
     found = valid(valid_run(monkeypatch, capsys, [*words, "--out", str(tmp_path / "o"), "--json", "-"]), "reproduce")
     assert {claim["verdict"] for claim in found["claims"]} == {"undecided"}
+
+
+@pytest.mark.parametrize("what", ["quantities", "studies", "models"])
+def test_list(what: str, monkeypatch, capsys) -> None:
+    """The names of the printed list, in its order."""
+    found = valid(valid_run(monkeypatch, capsys, ["list", what, "--json", "-"]), "list")
+    printed = valid_run(monkeypatch, capsys, ["list", what]).splitlines()
+    names = [entry["name"] for entry in found["entries"]]
+    assert found["list"] == what
+    assert [line.split()[0] for line in printed if line.split()[0] in names] == names
+    assert all(entry["about"] in "\n".join(printed) for entry in found["entries"])
+
+
+def test_list_families(monkeypatch, capsys) -> None:
+    from headwise.models import tiny
+
+    monkeypatch.setattr(tiny, "FAMILIES", {"bert": tiny.FAMILIES["bert"]})
+    for others in ("OUTSIDE", "SENSES"):
+        monkeypatch.setattr(tiny, others, {})
+    proved, *refused = valid(valid_run(monkeypatch, capsys, ["list", "families", "--json", "-"]), "list")["entries"]
+    assert (proved["name"], proved["stacks"], proved["residual"], proved["refused"]) == ("bert", ["self"], True, None)
+    assert 0 <= proved["projection_error"] < 1e-5
+    assert {one["name"]: one["refused"] for one in refused} == tiny.REFUSED
+
+
+def test_the_card_of_a_report(tmp_path: Path, monkeypatch, capsys) -> None:
+    corpus, out = tmp_path / "c.txt", tmp_path / "out"
+    corpus.write_text("The dog sat in the sun.\nIt was said again.\n")
+    words = ["report", "--model", "tiny:bert", "--corpus", str(corpus), "--studies", "surface", "--out", str(out)]
+    said = valid_run(monkeypatch, capsys, [*words, "--card"])
+    assert said.startswith("## May its attention be shown as an explanation?\n")
+    assert said == (out / "card.md").read_text() + "\n"
+    assert (out / "report.html").is_file()
+    assert "report.html" in valid_run(monkeypatch, capsys, words)

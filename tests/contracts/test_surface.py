@@ -21,7 +21,7 @@ VERBS = ("load", "trace", "run", "report", "view", "compare", "reproduce", "alig
 IN_BOTH = ("run", "report", "compare", "reproduce", "align")
 OF_THE_SHELL = {  # options that only a shell needs, or that a function takes as another's argument
     *("help", "open", "list", "pages", "head_only", "quantities", "quantity", "set", "item", "shard"),
-    *("fail_if", "json"),
+    *("fail_if", "json", "card"),
 }
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from headwise.cli import options
 from headwise.cli.remembered import listed
 from headwise.errors import UnknownNameError
 
@@ -18,20 +19,29 @@ HELP = """What there is by name: quantities, studies, models, families.
 `headwise list families` builds a tiny random member of every supported family, captures it and proves its numbers, so
 what it shows is what holds on this machine with this version of transformers."""
 
+NMT = "a small German–English translation model that comes with headwise"
 What = Annotated[str, typer.Argument(help="quantities, studies, models or families", show_default=False)]
 
 
-def list_(what: What) -> None:
+def list_(what: What, json_: options.Json = None) -> None:
     kinds = {"quantities": _quantities, "studies": _studies, "models": _models, "families": _families}
     if what not in kinds:
         raise UnknownNameError(f"There is no list of {what!r}; there are {', '.join(kinds)}.")
+    if json_ is not None:
+        entries = [dict(entry) for entry in ENTRIES[what]()]
+        options.write_json(json_, {"schema": "headwise-list-1", "list": what, "entries": entries})
+    if json_ != "-":
+        _print(what, kinds[what])
+
+
+def _print(what: str, lines_of: Callable[[], Iterator[str]]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
     if what == "families":  # which are proved here and now
-        lines = _families()
+        lines = lines_of()
     else:
-        lines = (line for (line,) in listed(f"list-{what}", lambda: [[line] for line in kinds[what]()]))
+        lines = (line for (line,) in listed(f"list-{what}", lambda: [[line] for line in lines_of()]))
     for line in lines:
         console.print(line, soft_wrap=True)
 
@@ -66,7 +76,7 @@ def _models() -> Iterator[str]:
     from headwise.models.packaged import PACKAGED
 
     yield from (f"[bold]{name:<12}[/] {package.about} ({package.licence})" for name, package in PACKAGED.items())
-    yield "[bold]demo-nmt    [/] a small German–English translation model that comes with headwise (Apache-2.0)"
+    yield f"[bold]demo-nmt    [/] {NMT} (Apache-2.0)"
     yield "[bold]tiny:NAME[/]    a random model of any family in `headwise list families`"
     yield "or a hub id, or a folder with config.json, a tokenizer and *.safetensors"
 
@@ -97,3 +107,50 @@ def tried_lines(tried: Mapping[str, str]) -> Iterator[str]:
     yield f"[bold]tried {tried['days']}, with transformers {tried['transformers']}: a tiny model of every type[/]"
     yield from (f"  {kind:<20} {tried[kind]}" for kind in ("text", "pictures and sound"))
     yield "  docs/families.md says of each type what was found, and why some are refused"
+
+
+# The same for programs: a name and what it is, and what else is known of it.
+
+
+def _quantity_entries() -> Iterator[Mapping[str, Any]]:
+    from headwise.quantities import AXES, EXPLANATIONS, every
+
+    for kind, axes in AXES.items():
+        entries = EXPLANATIONS.entries() if kind == "explanation" else [each for each in every() if each.kind == kind]
+        yield from ({"name": one.name, "about": one.about, "kind": kind, "axes": axes} for one in entries)
+
+
+def _study_entries() -> Iterator[Mapping[str, Any]]:
+    from dataclasses import fields
+
+    from headwise.studies import STUDIES
+
+    for entry in STUDIES.entries():
+        settings = {field.name: _written(field.default) for field in fields(entry.value)}
+        yield {"name": entry.name, "about": entry.about, "settings": settings}
+
+
+def _model_entries() -> Iterator[Mapping[str, Any]]:
+    from headwise.models.packaged import PACKAGED
+
+    for name, package in PACKAGED.items():
+        yield {"name": name, "about": package.about, "licence": package.licence}
+    yield {"name": "demo-nmt", "about": NMT, "licence": "Apache-2.0"}
+
+
+def _family_entries() -> Iterator[Mapping[str, Any]]:
+    from headwise.models.load import load
+    from headwise.models.tiny import FAMILIES, OUTSIDE, REFUSED, SENSES
+
+    for name, family in {**FAMILIES, **OUTSIDE, **SENSES}.items():
+        model = load(f"tiny:{name}", task="image" if name == "clip" else None)
+        yield {
+            "name": name, "about": family.note, "kind": family.kind, "stacks": list(model.stacks),
+            "projection_error": model.proof.projection_error, "refused": None,
+            "residual": all(site.residual_of is not None for site in model.proof.sites),
+        }  # fmt: skip
+    yield from ({"name": name, "about": "", "refused": why} for name, why in REFUSED.items())
+
+
+ENTRIES = {"quantities": _quantity_entries, "studies": _study_entries, "models": _model_entries,
+           "families": _family_entries}  # fmt: skip

@@ -23,6 +23,7 @@ The page needs no network; the results are beside it. The same command again goe
 Out = Annotated[Path, typer.Option(help="Folder for the page and the results.")]
 Studies = Annotated[str | None, typer.Option(help="Names with commas between; all that apply otherwise.")]
 Budget = Annotated[float | None, typer.Option(help="Minutes, about: bounds how many texts are read.")]
+Card = Annotated[bool, typer.Option("--card", help="Print the section for a model card, and nothing else.")]
 Open = Annotated[bool, typer.Option("--open", help="Open it in the browser.")]
 
 
@@ -47,6 +48,7 @@ def report(
     workers: run.Workers = None,
     threads: run.Threads = None,
     seed: run.Seed = 0,
+    card: Card = False,
     open_: Open = False,
 ) -> None:
     from headwise.cli.settings import settings_of
@@ -61,6 +63,9 @@ def report(
         max_tokens=max_tokens, engine=engine, address=address, workers=workers, threads=threads, seed=seed,
         command=" ".join(["headwise", *sys.argv[1:]]), say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
+    if card:
+        print((out / "card.md").read_text("utf-8"))
+        return
     print(f"wrote {path} ({path.stat().st_size / 2**20:.1f} MB); open it in any browser, it needs no network")
     if open_:
         webbrowser.open(path.resolve().as_uri())

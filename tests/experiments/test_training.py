@@ -1,0 +1,66 @@
+"""The page of experiments/training: intervals and ranks by hand, and only seeds with both kinds of runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from headwise.callbacks import NUMBERS
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "training"
+
+
+@pytest.fixture(scope="module")
+def page():
+    spec = importlib.util.spec_from_file_location("training_page", FOLDER / "page.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["training_page"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def heads(*drifts: float) -> pl.DataFrame:
+    """Two looks at one layer: nothing at the first, the drifts at the last."""
+    rows = [(step, 0, at, f"L0.H{at}", *[value * (step > 0)] * len(NUMBERS)) for step in (0, 40)
+            for at, value in enumerate(drifts)]  # fmt: skip
+    return pl.DataFrame(rows, schema=["step", "layer", "head", "name", *NUMBERS], orient="row")
+
+
+def test_a_seed_counts_where_both_of_its_runs_are_there(page, tmp_path: Path) -> None:
+    for name in ("true-0", "shuffled-0", "true-1"):
+        heads(0.1, 0.2).write_parquet(tmp_path / f"{name}.parquet")
+        (tmp_path / f"{name}.json").write_text(json.dumps({"seed": name}))
+    found, known = page.kept(tmp_path)
+    assert list(found) == list(known) == [("true", 0), ("shuffled", 0)]
+
+
+def test_intervals_by_hand(page) -> None:
+    assert page.mean_and_interval([1.0, 2.0, 3.0]) == "2.000 [-0.484, 4.484]"  # t of 2 degrees: 4.3027, over √3
+    assert page.mean_and_interval([1.5]) == "1.500"
+
+
+def test_changes_are_paired_by_seed(page) -> None:
+    runs = {("true", 0): heads(0.5, 0.7), ("shuffled", 0): heads(0.1, 0.1), ("true", 1): heads(1.0, 1.0),
+            ("shuffled", 1): heads(0.5, 0.5)}  # fmt: skip
+    row = page.changes(runs)[2]
+    assert row.startswith("| to sinks (share) | 0.000 | 0.800 [")
+    assert "| 0.500 [0.500, 0.500] |" in row  # 0.6 − 0.1 and 1.0 − 0.5
+    assert "(n = 2 seeds)" in page.changes(runs)[0]
+
+
+def test_ranks_and_which_runs_are_compared(page) -> None:
+    same = page.rank_agreement([1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 40.0])
+    assert same[0] == pytest.approx(1.0)
+    assert page.rank_agreement([1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0])[0] == pytest.approx(-1.0)
+    kinds = page.pairs_of([("true", 0), ("shuffled", 0), ("true", 1), ("shuffled", 1)])
+    assert {kind: len(pairs) for kind, pairs in kinds.items()} == {
+        "same seed, true and shuffled": 2, "other seeds, true labels": 1, "other seeds, true and shuffled": 2,
+        "other seeds, shuffled labels": 1,
+    }  # fmt: skip
