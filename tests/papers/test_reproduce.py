@@ -8,11 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import headwise as hw
 from headwise.errors import UnknownNameError
 from headwise.papers import PAPERS, Job
 from headwise.papers.items import chosen_items, passes
-from headwise.papers.pictures import between_words, gold
-from headwise.papers.reproduce import reproduce
+from headwise.papers.pictures import antecedent_heads, between_words, gold, heads_by_name, relation_heads
+from headwise.papers.reproduce import learned_first, reproduce
 from headwise.papers.rows import judged_again
 from headwise.papers.shown import written
 from headwise.text.conllu import sentences, words_of
@@ -80,6 +81,59 @@ def test_items_that_show_single_heads_are_drawn(paper: str, items: list[str], da
             "brunner2020": {"fig6": "raw, effective and null attention", "alternative": "two attentions"}}  # fmt: skip
     for item, words in said[paper].items():
         assert words in (out / "figures" / f"{item}-maps.svg").read_text("utf-8")
+
+
+RELATION = {"stack": "self", "best": True, "count": 60, "accuracy": 0.7, "low": 0.6, "high": 0.8}
+
+
+def relations_table(low: float, count: int = 60) -> pl.DataFrame:
+    det = {**RELATION, "relation": "det"}
+    return pl.DataFrame([
+        {**det, "quantity": "raw", "name": "L1.H2", "low": low, "count": count},
+        {**det, "quantity": "raw", "name": "L0.H0", "accuracy": 0.3, "low": 0.9},
+        {**det, "quantity": "offset", "name": "+1", "accuracy": 0.5, "count": count},
+        {**det, "quantity": "raw", "name": "L3.H3", "relation": "all", "low": 0.9},
+        {**det, "quantity": "raw", "name": "L2.H2", "relation": "amod", "best": False, "low": 0.9},
+    ])  # fmt: skip
+
+
+def test_heads_are_named_where_their_interval_is_above_the_baseline() -> None:
+    assert relation_heads(relations_table(0.51)) == [("L1.H2", "det", "a relation")]
+    assert relation_heads(relations_table(0.5)) == []
+    assert relation_heads(relations_table(0.51, count=19)) == [("L0.H0", "det", "a relation")]  # of enough pairs
+    head = {**RELATION, "type": "all", "reading": "mentions", "quantity": "raw", "name": "L4.H5"}
+    nearest = {**head, "quantity": "rules", "name": "nearest", "accuracy": 0.4}
+    named = lambda low: antecedent_heads(pl.DataFrame([{**head, "low": low}, nearest]))  # noqa: E731
+    assert named(0.41) == [("L4.H5", "coreference", "antecedents")]
+    assert named(0.4) == []
+
+
+def test_the_plane_of_heads_has_the_names(load) -> None:
+    plane = pl.DataFrame({
+        "stack": "self", "a": ["L1.H2", "L1.H2", "L0.H1"], "x_a": [0.1, 0.1, -0.2], "y_a": [0.0, 0.0, 0.3],
+    })  # fmt: skip
+    spec = heads_by_name(plane, load("tiny:bert"), None, relations_table(0.6), None)["named"].to_dict()
+    rows = {row["name"]: row for data in spec["datasets"].values() for row in data}
+    assert (rows["L1.H2"]["told"], rows["L1.H2"]["x"]) == ("L1.H2 det", 0.1)
+    assert rows["L0.H1"]["does"] is None
+    assert heads_by_name(plane, load("tiny:bert"), None, None, None) == {}
+
+
+def test_a_probe_learns_from_the_training_file_and_is_scored_on_the_other(data: Path, tmp_path: Path) -> None:
+    folder = data / "ud-ewt"
+    folder.mkdir()
+    (folder / "en_ewt-ud-test.conllu").write_text(PARSE * 3, "utf-8")
+    asked = {"items": ["table3"], "data": data, "model": "tiny:bert", "progress": False}
+    told = reproduce("clark2019", out=tmp_path / "none", **asked)["ours"][0]
+    assert told.startswith(f"not run: {folder / 'en_ewt-ud-train.conllu'} is not there")
+    (folder / "en_ewt-ud-train.conllu").write_text(PARSE.replace("cat", "dog") * 7, "utf-8")
+    small = {"probe": {"seeds": 1, "epochs": 1, "structural_epochs": 0, "quantities": ("raw",), "vectors": "model"}}
+    reproduce("clark2019", out=tmp_path / "out", settings=small, **asked)
+    run = hw.open(tmp_path / "out" / "0")
+    assert (run.manifest["documents"], run.manifest["settings"]["train"]) == (10, 7)
+    assert run.table.filter(probe="right-branching")["count"].to_list() == [12]  # words of the three sentences
+    place, count = learned_first(folder / "en_ewt-ud-test.conllu", "en_ewt-ud-train.conllu", 2, tmp_path)
+    assert (count, place.read_text("utf-8")) == (2, PARSE.replace("cat", "dog") * 2 + PARSE * 2)
 
 
 def test_lines_drawn_between_the_words_of_a_parse_are_those_of_their_tokens(load) -> None:

@@ -194,6 +194,7 @@ class Job:
     task: str | None = None
     model: str = ""  # what the model must be, in words; empty: any
     files: tuple[str, str, str] | None = None  # in the folder `data`: sentences, their translations, gold links
+    learns: str = ""  # a file beside `data` whose first sentences are learned from; `data` is then only scored on
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +217,8 @@ class Item:
     claims: tuple[Claim, ...] = ()
     also: tuple[str, ...] = ()
     rows: Callable[[Table], Table] | None = None  # the table of the paper, from the run's
-    pictures: Callable[[Table, Any, Any], Mapping[str, Any]] | None = None  # of heads: table, model, document → charts
+    pictures: Callable[..., Mapping[str, Any]] | None = None  # of heads: table, model, document, *beside → charts
+    beside: tuple[Job, ...] = ()  # other runs that `pictures` look at: their tables, None where they were not run
 
 
 @dataclass(frozen=True)

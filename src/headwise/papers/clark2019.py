@@ -19,8 +19,8 @@ from headwise.papers.claim import (
     percent,
     with_words,
 )
-from headwise.papers.data import EWT, EWT_GET, GUM, GUM_GET, wikipedia
-from headwise.papers.pictures import heads_of_relations, heads_that_stand_out
+from headwise.papers.data import EWT, EWT_GET, EWT_TRAIN, GUM, GUM_GET, wikipedia
+from headwise.papers.pictures import heads_by_name, heads_of_relations, heads_that_stand_out
 from headwise.papers.verdict import of_share
 from headwise.results.shown import finite, shown
 
@@ -169,6 +169,7 @@ def vectors_add(table: Table) -> Seen:
 
 SURFACE = wikipedia("surface")
 SYNTAX = Job("syntax", EWT, EWT_GET)
+COREF = Job("coref", GUM, GUM_GET, run={"truncate": True, "max_tokens": 128})
 PAPER = Paper(
     "clark2019",
     "Clark, Khandelwal, Levy and Manning 2019, What Does BERT Look At?",
@@ -213,13 +214,12 @@ PAPER = Paper(
                   control="the best fixed offset, above the head"),
         )),
         Item("fig5", "maps of heads that do a relation", SYNTAX, ("maps",), pictures=heads_of_relations),
-        Item("table2", "antecedents by attention",
-             Job("coref", GUM, GUM_GET, run={"truncate": True, "max_tokens": 128}), ("table2",), (
+        Item("table2", "antecedents by attention", COREF, ("table2",), (
             Claim("a head finds antecedents far better than the nearest mention", "65 against 27 %; rules 69 %",
                   "accuracy of the best head less that of the nearest mention", antecedents, above=0.1,
                   unit="mentions", least=100, form="points"),
         )),
-        Item("table3", "parsing from all heads together", Job("probe", EWT, EWT_GET), ("table3",), (
+        Item("table3", "parsing from all heads together", Job("probe", EWT, EWT_GET, learns=EWT_TRAIN), ("table3",), (
             Claim("all heads together parse far above right-branching", "UAS 61 against 26",
                   "UAS of attention less that of right-branching", attention_parses, above=0.1, unit="seeds", least=3,
                   control="untrained attention with vectors", form="points"),
@@ -227,9 +227,10 @@ PAPER = Paper(
                   "UAS with vectors less UAS of attention alone", vectors_add, above=0.05, unit="seeds", least=3,
                   control="untrained attention with vectors", form="points"),
         )),
-        Item("fig6", "all heads by their distances", wikipedia("distances"), ("fig6",), (
+        Item("fig6", "all heads by their distances, and those that do a relation or find antecedents by name",
+             wikipedia("distances"), ("fig6", "named"), (
             Claim("heads of one layer are near each other", "seen in the plane of fig6",
                   "mean distance between layers over that within, less 1", near_within_layers, above=0.1),
-        )),
+        ), pictures=heads_by_name, beside=(SYNTAX, COREF)),
     ),
 )  # fmt: skip

@@ -10,6 +10,7 @@ MRPC, MRPC_GET = "mrpc/dev.tsv", "MRPC dev as GLUE's tsv (Hugging Face datasets:
 COLA, COLA_GET = "cola/in_domain_dev.tsv", "CoLA in-domain dev tsv (Hugging Face datasets: glue, cola)"
 MNLI, MNLI_GET = "mnli/dev_matched.tsv", "MNLI dev matched as GLUE's tsv (Hugging Face datasets: glue, mnli)"
 EWT, EWT_GET = "ud-ewt/en_ewt-ud-test.conllu", "UD English EWT (Universal Dependencies release)"
+EWT_TRAIN = "en_ewt-ud-train.conllu"  # beside it
 GUM, GUM_GET = "ontogum", "OntoGUM: folders conll/ and conllu/ (GitHub: amir-zeldes/gum)"
 ALIGN, ALIGN_FILES = "align-de-en", ("de", "en", "alignmentDeEn.talp")
 ALIGN_GET = "the RWTH German–English gold alignments (RWTH i6 gold alignment page)"

@@ -45,7 +45,7 @@ def passes(jobs: Sequence[Job], data: Path) -> list[tuple[Path, list[Job]]]:
     """Jobs that may share a pass: the same corpus read in the same way, and no study twice."""
     groups: list[tuple[tuple[Any, ...], list[Job]]] = []
     for job in dict.fromkeys(jobs):
-        reading = (job.data, tuple(job.corpus.items()), tuple(job.run.items()), job.task)
+        reading = (job.data, tuple(job.corpus.items()), tuple(job.run.items()), job.task, job.learns)
         for key, group in groups:
             if key == reading and all(other.study != job.study for other in group):
                 group.append(job)
@@ -64,6 +64,7 @@ def obstacle(job: Job, model: Model) -> str | None:
     return None
 
 
-def missing(place: Path, files: Sequence[str] | None) -> Path | None:
+def missing(place: Path, files: Sequence[str] | None, learns: str = "") -> Path | None:
     """The first of a job's files that is not there."""
-    return next((path for path in ([place / name for name in files or ()] or [place]) if not path.exists()), None)
+    paths = [place / name for name in files or ()] or [place, *([place.with_name(learns)] if learns else [])]
+    return next((path for path in paths if not path.exists()), None)

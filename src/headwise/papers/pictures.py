@@ -18,6 +18,7 @@ from headwise.models.model import Model
 from headwise.papers.claim import Table, first_stack, percent
 from headwise.plots.bipartite import lines_between
 from headwise.plots.head import Panel, head_figure
+from headwise.plots.plane import named
 from headwise.plots.theme import themed
 from headwise.text.conllu import Sentence, words_of
 from headwise.text.corpus import Document
@@ -58,6 +59,44 @@ def heads_of_relations(table: Table, model: Model, document: Document) -> Charts
         marked = gold(sentence, row["relation"], from_dependent=row["direction"] == "from-dependent")
         drawn.append(lines_between(weights, sentence.forms, title=title, marked=marked, names=row["relation"]))
     return _side_by_side(drawn, f"{model.name}: the relations that a head does best", "Coloured: the parse.")
+
+
+def heads_by_name(
+    table: Table, model: Model, _: Document, syntax: Table | None = None, coref: Table | None = None
+) -> Charts:
+    """Clark et al. fig6: the plane of the heads, in which those that do a relation or find antecedents have names."""
+    names = ([] if syntax is None else relation_heads(syntax)) + ([] if coref is None else antecedent_heads(coref))
+    if not names:
+        return {}
+    does = pl.DataFrame(names, schema=["name", "does", "kind"], orient="row")
+    told = does.group_by("name", maintain_order=True).agg(pl.col("does").str.join(", "), pl.col("kind").first())
+    places = first_stack(table).unique("a", maintain_order=True).select(name="a", x="x_a", y="y_a")
+    chart = named(places.join(told, on="name", how="left"), "nats a token (distances only)")
+    return {"named": themed(
+        chart, f"{model.name}: heads by their distances, and what some of them do",
+        "One point a head, near where they attend alike. Named by a relation: the best head for it, where its interval "
+        "is above the best fixed",
+        "offset; by coreference: the best head for antecedents, where its interval is above the nearest mention. Heads "
+        "are chosen on other texts.",
+    )}  # fmt: skip
+
+
+def relation_heads(table: Table) -> list[tuple[str, str, str]]:
+    """The head, the relation, and "a relation", wherever the best head beats the best fixed offset beyond doubt."""
+    best = first_stack(table).filter(pl.col("best") & (pl.col("count") >= FEW_PAIRS))
+    best = best.filter(~pl.col("relation").str.starts_with("all"))
+    offset = dict(best.filter(quantity="offset").select("relation", "accuracy").iter_rows())
+    heads = best.filter(quantity="raw").sort("accuracy", descending=True).unique("relation", maintain_order=True)
+    won = heads.filter(pl.col("low") > pl.col("relation").replace_strict(offset, default=0.0, return_dtype=pl.Float64))
+    return [(name, relation, "a relation") for name, relation in won.select("name", "relation").iter_rows()]
+
+
+def antecedent_heads(table: Table) -> list[tuple[str, str, str]]:
+    """The head that is best at antecedents, where it beats the nearest mention beyond doubt."""
+    rows = first_stack(table).filter((pl.col("type") == "all") & (pl.col("reading") == "mentions"))
+    nearest = rows.filter((pl.col("quantity") == "rules") & (pl.col("name") == "nearest"))["accuracy"].to_list()
+    best = rows.filter(pl.col("best") & (pl.col("quantity") == "raw") & (pl.col("low") > max(nearest, default=1.0)))
+    return [(name, "coreference", "antecedents") for name in best["name"].to_list()]
 
 
 def between_words(trace: Trace, sentence: Sentence, layer: int, head: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The figures and tables of a paper by name: run what makes them, look at what they are said to show.
 
 OUT/RUN/STUDY/                the results; jobs that read the same corpus share a pass
+OUT/RUN/corpus.conllu         of what learns: the sentences to learn from, then those to score on
 OUT/RUN/untrained-SEED/…,     the same of networks of the same shape: drawn anew, and with the weights shuffled
 OUT/RUN/shuffled-SEED/…
 OUT/trained/                  models trained for a paper, and their tables
@@ -37,12 +38,14 @@ from headwise.results.result import parquet_bytes
 from headwise.results.shown import shown
 from headwise.studies.probe.untrained import shuffled, untrained
 from headwise.text.alignments import read_pairs, write_pairs
+from headwise.text.conllu import first_blocks
 from headwise.text.corpus import Document, open_corpus
 
 PAIRS = "corpus.pairs"
 PARTS = 20  # of the texts, for intervals
 SHARD = 16  # texts: small, so that there are parts
 CONTROLS = 3  # untrained networks of each kind
+LEARNED = 4000  # sentences, of those to learn from
 KINDS = {"untrained": untrained, "shuffled": shuffled}
 CONTROL_TEXTS = 64  # of the same texts, the first so many for each control
 Say = Callable[[str], None]
@@ -102,16 +105,17 @@ def reproduce(
     found: dict[Job | Training, Found | str] = {}
     found |= _trained(chosen, data, asked)
     loaded: dict[str | None, Model] = {}
-    for number, (place, jobs) in enumerate(passes([item.job for item in chosen if isinstance(item.job, Job)], data)):
+    wanted = [job for item in chosen for job in (item.job, *item.beside) if isinstance(job, Job)]
+    for number, (place, jobs) in enumerate(passes(wanted, data)):
         needed = jobs[0].task or task
-        if lacking := missing(place, jobs[0].files):
+        if lacking := missing(place, jobs[0].files, jobs[0].learns):
             found |= dict.fromkeys(jobs, f"not run: {lacking} is not there; it takes {jobs[0].get}")
             continue
         if needed not in loaded:
             loaded[needed] = load(model, task=needed, device=device)
         folder = replace(asked, out=asked.out / f"{number}")
         found |= _found(jobs, loaded[needed], place, _controlled(jobs, chosen), folder)
-    rows = [row for item in chosen for row in _rows(source, item, found[item.job], asked.out)]
+    rows = [row for item in chosen for row in _rows(source, item, found, asked.out)]
     table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     csv = shown(table.select(TOLD)).write_csv().encode("utf-8")
     write_files(asked.out, {"verdicts.csv": csv, "verdicts.parquet": parquet_bytes(table)})
@@ -175,13 +179,24 @@ def _run(jobs: Sequence[Job], model: Model, place: Path, asked: Asked, **more: A
             asked.say(note)
         write_files(asked.out, {PAIRS: write_pairs(pairs)})
         place = asked.out / PAIRS
-    corpus = open_corpus(place, first=asked.first, **jobs[0].corpus)
+    learned = {}
+    if jobs[0].learns:
+        place, learned["train"] = learned_first(place, jobs[0].learns, asked.first, asked.out)
+    corpus = open_corpus(place, first=None if learned else asked.first, **jobs[0].corpus)
     shard = max(1, asked.first // PARTS) if asked.first and more.get("parts") else SHARD
     options: dict[str, Any] = {"shard_documents": min(shard, SHARD), **jobs[0].run, **asked.engine, **more}
-    return run(
-        [job.study for job in jobs], model, corpus=corpus, out=asked.out,
-        settings={job.study: {**job.settings, **asked.settings.get(job.study, {})} for job in jobs}, **options,
-    )  # fmt: skip
+    settings = {job.study: {**job.settings, **learned, **asked.settings.get(job.study, {})} for job in jobs}
+    return run([job.study for job in jobs], model, corpus=corpus, out=asked.out, settings=settings, **options)
+
+
+def learned_first(place: Path, learns: str, first: int | None, out: Path) -> tuple[Path, int]:
+    """One file with the sentences to learn from before those to score on, and how many the former are."""
+    sides = {"learned": (place.with_name(learns), min(LEARNED, first or LEARNED)), "scored": (place, first)}
+    text = {side: first_blocks(path.read_text("utf-8"), most) for side, (path, most) in sides.items()}
+    write_files(out, {f"{side}{place.suffix}": some.encode("utf-8") for side, some in text.items()})
+    write_files(out, {f"corpus{place.suffix}": "".join(text.values()).encode("utf-8")})
+    count = sum(1 for _ in open_corpus(out / f"learned{place.suffix}").documents())  # those that can be read
+    return out / f"corpus{place.suffix}", count
 
 
 def _trained(items: Sequence[Item], data: Path, asked: Asked) -> dict[Job | Training, Found | str]:
@@ -202,14 +217,16 @@ def _trained(items: Sequence[Item], data: Path, asked: Asked) -> dict[Job | Trai
     return {job: Found(Evidence(tables[job.table], counts), out / "tables", charts) for job in trainings}
 
 
-def _rows(paper: Paper, item: Item, found: Found | str, out: Path) -> list[tuple[Any, ...]]:
-    if isinstance(found, str):
-        return [row_of(paper, item, ours=found)]
-    charts = dict(found.figures)
-    if item.pictures is not None and found.example is not None:
-        drawn = item.pictures(found.evidence.table, *found.example())
+def _rows(paper: Paper, item: Item, found: Mapping[Job | Training, Found | str], out: Path) -> list[tuple[Any, ...]]:
+    mine = found[item.job]
+    if isinstance(mine, str):
+        return [row_of(paper, item, ours=mine)]
+    charts = dict(mine.figures)
+    if item.pictures is not None and mine.example is not None:
+        others = [one.evidence.table if isinstance(one := found[job], Found) else None for job in item.beside]
+        drawn = item.pictures(mine.evidence.table, *mine.example(), *others)
         charts |= {name: (lambda chart=chart: chart) for name, chart in drawn.items()}
-    files = written(item, found.evidence.table, charts, out / "figures")
+    files = written(item, mine.evidence.table, charts, out / "figures")
     if not item.claims:
         return [row_of(paper, item, ours=", ".join(str(path) for path in files))]
-    return [row_of(paper, item, claim, judge(claim, found.evidence)) for claim in item.claims]
+    return [row_of(paper, item, claim, judge(claim, mine.evidence)) for claim in item.claims]

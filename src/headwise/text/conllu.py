@@ -11,9 +11,11 @@ their offsets (`words_of`). The words of a multiword token share its characters 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from headwise.errors import InputError
 from headwise.types import Encoding
@@ -66,6 +68,16 @@ def sentences(lines: Iterable[str]) -> Iterator[Sentence]:
         block = []
     if block:
         yield sentence(block, first_line=number - len(block) + 1)
+
+
+def first_blocks(text: str, count: int | None) -> str:
+    r"""The first sentences of a file, as they are written.
+
+    >>> first_blocks("1\ta\n\n1\tb\n\n\n1\tc", 2)
+    '1\ta\n\n1\tb\n\n'
+    """
+    blocks = (block.strip("\r\n") for block in re.split(r"\r?\n[ \t]*\r?\n", text))
+    return "".join(f"{block}\n\n" for block in islice((block for block in blocks if block.strip()), count))
 
 
 def sentence(block: Sequence[str], first_line: int = 1) -> Sentence:
