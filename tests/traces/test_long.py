@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 
 import headwise as hw
 from headwise.errors import InputError
+from headwise.models.capture import Recorder, recording
 from headwise.traces.long import BLOCK, Keeper, Top, block_sums, paired, strongest
 from references.compare import assert_close
 
@@ -181,3 +182,17 @@ def test_bad_input_is_one_line(load, ask, says: str) -> None:
         ask(load("tiny:gpt2"))
     assert says in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("family", ["llama", "bart", "albert"])
+def test_residuals_of_earlier_layers_are_let_go(load, family: str) -> None:
+    """Those of a long text would be as large as all that is kept of it; ALBERT's layers are one module."""
+    model, held = load(f"tiny:{family}"), []
+    batch = model.batch([model.encode(WORDS)], [model.encode_target(WORDS)] if model.is_encoder_decoder else [])
+    masks = {"source": batch.mask, **({"target": batch.target_mask} if batch.targets else {})}
+    recorder = Recorder(model.proof.sites, masks, lambda _: held.append(len(recorder.residuals)), lambda _: True, False)
+    with torch.no_grad(), recording(model.hf, recorder):
+        model.forward(batch)
+    assert len(held) == len(model.proof.sites) > 2
+    assert max(held) == 1
+    assert not recorder.residuals

@@ -169,6 +169,12 @@ class Recorder:
             out = by_text(site, at_least_float(out)).reshape(len(call.query), call.length, -1)
             for layer in self._layers(site, call, alpha, out, gate):
                 self.visit(layer)
+        self._forget(site)
+
+    def _forget(self, site: Site) -> None:
+        """Drop the residual that no later site reads: those of a long text together are as large as all it keeps."""
+        if site.residual_of not in {later.residual_of for later in self.sites[self.done :]}:
+            self.residuals.pop(site.residual_of, None)  # pyright: ignore[reportArgumentType] - None is no key
 
     def _layers(
         self, site: Site, call: Call, alpha: Tensor | None, out: Tensor, gate: Tensor | None
