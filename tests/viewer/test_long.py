@@ -14,6 +14,7 @@ import headwise as hw
 from headwise.errors import InputError
 from headwise.traces.long import BLOCK
 from headwise.viewer.long import SIDE, _level, page, payload, telling
+from headwise.viewer.view import show
 from references.compare import assert_close
 
 TEXT = " ".join(["the old dog sat in the sun </script> and it was said again , of the river"] * 4)
@@ -74,3 +75,9 @@ def test_text_cannot_leave_its_element(kept: hw.LongTrace) -> None:
 def test_a_head_that_is_not_there(kept: hw.LongTrace) -> None:
     with pytest.raises(InputError, match=r"Heads go from L0\.H0 to L2\.H3, but 'L9\.H0' was asked for"):
         page(kept, heads=["L9.H0"])
+
+
+def test_in_a_notebook_it_is_shown_in_place(kept: hw.LongTrace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(show.__globals__, "in_notebook", lambda: True)  # subtle: headwise.viewer.view is the function
+    assert kept.show() is kept
+    assert kept._repr_html_().startswith("<iframe srcdoc=")

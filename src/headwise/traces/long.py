@@ -28,7 +28,7 @@ from headwise.errors import InputError
 from headwise.measures.reductions import diagonal, row_entropy, squared_norms
 from headwise.quantities import ATTENTION
 from headwise.text.terminal import visible
-from headwise.traces.ways import WAYS
+from headwise.traces.ways import Shown
 from headwise.types import Encoding, Layer
 
 BLOCK = 64  # tokens a block
@@ -96,7 +96,7 @@ class TopMaps:
 
 
 @dataclass(frozen=True)
-class LongTrace:
+class LongTrace(Shown):
     """One long text through one model: `model.trace(text, keep="top")`."""
 
     model_name: str
@@ -208,17 +208,6 @@ class LongTrace:
         from headwise.traces.saved import save_long  # which imports this file
 
         return save_long(self, Path(path))
-
-    def save_html(self, path: str | Path, **choices: Any) -> Path:
-        """Write the page that goes from blocks to tokens; `choices`: heads, e.g. ["L5.H3"], and quantities."""
-        return WAYS["save_html"](self, Path(path), **choices)
-
-    def show(self) -> Any:
-        """The same page in the browser."""
-        return WAYS["show"](self)
-
-    def _repr_html_(self) -> str:
-        return WAYS["frame"](self)
 
     def _stack(self, stack: str | None) -> str:
         stack = stack or self.stacks[0]

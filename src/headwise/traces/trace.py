@@ -21,7 +21,7 @@ from headwise.errors import InputError, ModelError
 from headwise.measures import agreement, nullspace, simplex, whitening
 from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, check_options, find
 from headwise.text.terminal import visible
-from headwise.traces.ways import WAYS
+from headwise.traces.ways import WAYS, Shown
 from headwise.types import Encoding, Layer
 
 
@@ -75,7 +75,7 @@ class Rivals:
 
 
 @dataclass(frozen=True)
-class Trace:
+class Trace(Shown):
     """One text through one model. `layers` are whole, unpadded and of batch size 1.
 
     `model` serves the quantities that need passes of their own; a trace that was opened from a file has none.
@@ -250,17 +250,6 @@ class Trace:
         from headwise.traces.saved import save_trace  # which imports this file
 
         return save_trace(self, Path(path))
-
-    def save_html(self, path: str | Path, **choices: Any) -> Path:
-        """Write the viewer's page for this text, one file that needs no network; `choices` as of `hw.view`."""
-        return WAYS["save_html"](self, Path(path), **choices)
-
-    def show(self) -> Any:
-        """The viewer: in a notebook in place, elsewhere in the browser."""
-        return WAYS["show"](self)
-
-    def _repr_html_(self) -> str:
-        return WAYS["frame"](self)
 
     def why(self, layer: int, head: int, query: int, key: int, *, stack: str | None = None) -> Any:
         """Why a head looks there: its score before the softmax as a sum over what query and key are made of.

@@ -7,6 +7,7 @@ Whoever draws, shows or explains them registers a function under the name of the
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from headwise.registry import Registry
@@ -17,3 +18,18 @@ WAYS: Registry[Callable[..., Any]] = Registry(
     package="headwise.viewer",
 )
 """(trace, …), (model, …) or (explanation, …) → a page, a chart, a file, an explanation"""
+
+
+class Shown:
+    """What has a page of its own: a trace, of a short text or a long one."""
+
+    def save_html(self, path: str | Path, **choices: Any) -> Path:
+        """Write the page, one file that needs no network; `choices` as of `hw.view`, for a long text fewer."""
+        return WAYS["save_html"](self, Path(path), **choices)
+
+    def show(self) -> Any:
+        """The page: in a notebook in place, elsewhere in the browser."""
+        return WAYS["show"](self)
+
+    def _repr_html_(self) -> str:
+        return WAYS["frame"](self)

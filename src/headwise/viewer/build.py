@@ -38,9 +38,13 @@ def html_of(page: Page, *, budget: int = BUDGET) -> str:
 
 
 def small_page(name: str, title: str, data: Any, *, does: str) -> str:
-    """A page of the bundle `name`, whose data are one block of JSON; `does` says what it needs JavaScript for."""
+    """A page of the bundle `name`, whose data are one block of JSON; `does` says what it needs JavaScript for.
+
+    Its script and style come after what all small pages share.
+    """
+    script, style = (bundle(f"small.{kind}") + bundle(f"{name}.{kind}") for kind in ("js", "css"))
     return whole(
-        title, bundle(f"{name}.js"), bundle(f"{name}.css"),
+        title, script, style,
         '<main id="app"></main>\n',
         f"<noscript>This page {does} with JavaScript, which is switched off here.</noscript>\n",
         f'<script type="application/json" id="data">{script_json(data)}</script>\n',

@@ -100,10 +100,10 @@ def save_page(trace: TraceLike, path: str | Path, *, budget: int = BUDGET, **cho
 
 
 @WAYS.add("show", "The viewer, in a notebook in place, elsewhere in the browser.")
-def show(trace: TraceLike, **choices: Any) -> View | Path:
+def show(trace: TraceLike, **choices: Any) -> Any:
     """Show a trace: in a notebook in place, elsewhere in the browser; what is quick, unless `quantities` are named."""
     if (own := _own_page(trace, **choices)) is not None:
-        return _opened(own)
+        return trace if in_notebook() else _opened(own)
     return view_of(trace, **_quick(choices)).show()
 
 

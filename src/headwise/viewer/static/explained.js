@@ -1,19 +1,8 @@
-"use strict";
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const app = document.getElementById("app");
   const BELIEF = { yes: "Believe it", partly: "Believe it in part", no: "Do not believe it", nothing: "Nothing to believe" };
   const SVG = "http://www.w3.org/2000/svg";
   const state = { target: 0, method: data.method };
-  const asked = /theme=(light|dark)/.exec(location.hash); // a served frame is told by its address
-  if (asked) document.documentElement.dataset.theme = asked[1];
 
-  const element = (tag, attributes = {}, ...children) => {
-    const made = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    for (const child of children) made.append(child);
-    return made;
-  };
   const shape = (tag, attributes, text) => {
     const made = document.createElementNS(SVG, tag);
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
@@ -33,17 +22,6 @@
       `${data.model}, ${target.kind}; ${target.of} ${short(data.value[state.target])}, probability ${short(p)}` +
       (data.targets.length > 1 && state.target === 0 ? " (geometric mean of a token)" : "") + `. By ${state.method}.`));
     return box;
-  };
-
-  const chooser = (label, names, chosen, choose) => {
-    const list = element("select", { "aria-label": label });
-    names.forEach((name, at) => {
-      const option = element("option", { value: String(at) }, name.length > 60 ? name.slice(0, 59) + "\u2026" : name);
-      if (at === chosen) option.selected = true;
-      list.append(option);
-    });
-    list.addEventListener("change", () => choose(Number(list.value)));
-    return element("label", {}, label, list);
   };
 
   const bar = () => {

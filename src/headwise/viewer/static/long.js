@@ -1,37 +1,25 @@
-"use strict";
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const app = document.getElementById("app");
   const first = data.stacks[0].heads[0].match(/L(\d+)\.H(\d+)/);
   const state = { stack: 0, quantity: Object.keys(data.stacks[0].maps)[0], layer: Number(first[1]), head: Number(first[2]), cell: null, query: null };
 
-  const element = (tag, attributes = {}, ...children) => {
-    const made = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    for (const child of children) made.append(child);
-    return made;
-  };
   const stack = () => data.stacks[state.stack];
   const maps = () => stack().maps[state.quantity];
-  const name = (layer, head) => `L${layer}.H${head}`;
-  const raw = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const short = (x) => Number(x).toPrecision(2);
   const colour = (share) => `rgba(213, 94, 0, ${(0.9 * Math.sqrt(share)).toFixed(3)})`;
-  const canvas = (width, height, label) => element("canvas", { width, height, role: "img", "aria-label": label });
 
   const cells = (layer, head) => {
     const m = maps(), [, heads, rows, columns] = m.shape;
-    if (!m.read) m.read = raw(m.blocks.bytes);
+    if (!m.read) m.read = bytesOf(m.blocks.bytes);
     const start = (layer * heads + head) * rows * columns;
     return m.read.subarray(start, start + rows * columns);
   };
   /* the entries of a head, read when they are first asked for; null where the page has none */
   const entries = () => {
-    const found = maps().heads[name(state.layer, state.head)];
+    const found = maps().heads[headName(state.layer, state.head)];
     if (!found) return null;
     if (!found.read) {
-      const bytes = raw(found.keys).buffer;
-      found.read = { keys: found.width === 2 ? new Uint16Array(bytes) : new Uint32Array(bytes), shares: raw(found.bytes) };
+      const bytes = bytesOf(found.keys).buffer;
+      found.read = { keys: found.width === 2 ? new Uint16Array(bytes) : new Uint32Array(bytes), shares: bytesOf(found.bytes) };
     }
     return { ...found.read, top: found.top, k: maps().k };
   };
@@ -96,16 +84,6 @@
     return [at((event.clientY - box.top) / box.height, rows), at((event.clientX - box.left) / box.width, columns)];
   };
 
-  const chooser = (label, names, chosen, choose) => {
-    const list = element("select", { "aria-label": label });
-    names.forEach((text, at) => {
-      const option = element("option", { value: String(at) }, text);
-      option.selected = at === chosen;
-      list.append(option);
-    });
-    list.addEventListener("change", () => { choose(Number(list.value)); draw(); });
-    return element("label", {}, label, list);
-  };
   const around = (tokens, at) => {
     const from = Math.max(0, at - 3);
     return [element("span", {}, `${tokens.slice(from, at).join(" ")} `), element("strong", {}, tokens[at]), element("span", {}, ` ${tokens.slice(at + 1, at + 4).join(" ")}`)];
@@ -125,10 +103,10 @@
     panel.append(element("h2", {}, "Inside the cell"),
       element("p", { class: "muted" }, `From tokens ${quoted(s.queries, rows)}`), element("p", { class: "muted" }, `to tokens ${quoted(s.keys, columns)}`));
     if (!entries()) {
-      panel.append(element("p", { class: "none" }, `This page has the tokens of ${s.heads.length} heads (${s.heads.slice(0, 12).join(", ")}${s.heads.length > 12 ? " \u2026" : ""}); of ${name(state.layer, state.head)} it has the blocks alone. Write it with heads=["${name(state.layer, state.head)}"] for its tokens.`));
+      panel.append(element("p", { class: "none" }, `This page has the tokens of ${s.heads.length} heads (${s.heads.slice(0, 12).join(", ")}${s.heads.length > 12 ? " \u2026" : ""}); of ${headName(state.layer, state.head)} it has the blocks alone. Write it with heads=["${headName(state.layer, state.head)}"] for its tokens.`));
       return panel;
     }
-    const map = canvas(420, 420, `tokens of ${name(state.layer, state.head)}`);
+    const map = canvas(420, 420, `tokens of ${headName(state.layer, state.head)}`);
     drawTokens(map, rows, columns);
     map.addEventListener("click", (event) => {
       state.query = rows[0] + pointed(event, map, rows[1] - rows[0], columns[1] - columns[0])[0];
@@ -151,17 +129,18 @@
     return panel;
   };
 
+  const choosing = (label, names, chosen, choose) => chooser(label, names, chosen, (at) => { choose(at); draw(); });
   const draw = () => {
     const s = stack(), m = maps(), [layers, heads, rows, columns] = m.shape;
     state.layer = Math.min(state.layer, layers - 1);
     state.head = Math.min(state.head, heads - 1);
     if (!state.cell) { state.cell = largest(); state.query = null; }
-    const here = name(state.layer, state.head), quantities = Object.keys(s.maps), again = (change) => (at) => { change(at); state.cell = null; };
+    const here = headName(state.layer, state.head), quantities = Object.keys(s.maps), again = (change) => (at) => { change(at); state.cell = null; };
     const bar = element("div", { class: "bar" });
-    if (data.stacks.length > 1) bar.append(chooser("Attention", data.stacks.map((x) => x.name), state.stack, again((at) => { state.stack = at; })));
-    bar.append(chooser("Shown", quantities.map((q) => s.maps[q].label), quantities.indexOf(state.quantity), (at) => { state.quantity = quantities[at]; }));
-    bar.append(chooser("Layer", [...Array(layers).keys()].map(String), state.layer, again((at) => { state.layer = at; })));
-    bar.append(chooser("Head", [...Array(heads).keys()].map((h) => `${h}${s.heads.includes(name(state.layer, h)) ? " \u00b7 tokens" : ""}`), state.head, again((at) => { state.head = at; })));
+    if (data.stacks.length > 1) bar.append(choosing("Attention", data.stacks.map((x) => x.name), state.stack, again((at) => { state.stack = at; })));
+    bar.append(choosing("Shown", quantities.map((q) => s.maps[q].label), quantities.indexOf(state.quantity), (at) => { state.quantity = quantities[at]; }));
+    bar.append(choosing("Layer", [...Array(layers).keys()].map(String), state.layer, again((at) => { state.layer = at; })));
+    bar.append(choosing("Head", [...Array(heads).keys()].map((h) => `${h}${s.heads.includes(headName(state.layer, h)) ? " \u00b7 tokens" : ""}`), state.head, again((at) => { state.head = at; })));
     const whole = canvas(520, 520, `blocks of ${here}`);
     drawOverview(whole);
     whole.addEventListener("click", (event) => { state.cell = pointed(event, whole, rows, columns); state.query = null; draw(); });

@@ -1,21 +1,12 @@
-"use strict";
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const app = document.getElementById("app");
   const first = data.stacks.findIndex((s) => s.name === "cross");
   const state = { stack: Math.max(0, first), quantity: "raw", layer: 0, head: 0, query: 0 };
   const image = new Image();
 
-  const element = (tag, attributes = {}, ...children) => {
-    const made = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    for (const child of children) made.append(child);
-    return made;
-  };
   const stack = () => data.stacks[state.stack];
   const maps = () => stack().maps[state.quantity];
   const bytes = (m) => {
-    if (!m.read) m.read = Uint8Array.from(atob(m.bytes), (c) => c.charCodeAt(0));
+    if (!m.read) m.read = bytesOf(m.bytes);
     return m.read;
   };
   /* one row of weights of a head, as shares of the largest weight of its map */
@@ -44,10 +35,8 @@
     /* a first token that sees itself alone says nothing of the picture: the last one sees all of it */
     if (data.kind === "image" && row(state.layer, state.head, 0).every((w, k) => k === 0 || w === 0)) state.query = queries - 1;
   };
-  const name = (layer, head) => `L${layer}.H${head}`;
   const colour = (share) => `rgba(213, 94, 0, ${(0.85 * share).toFixed(3)})`;
   const short = (x) => Number(x).toPrecision(2);
-  const canvas = (width, height, label) => element("canvas", { width, height, role: "img", "aria-label": label });
 
   const drawPicture = (where, weights, query) => {
     const pen = where.getContext("2d"), w = where.width, h = where.height, places = stack().keys.places;
@@ -121,16 +110,6 @@
       pen.fillText(`${t.toFixed(step < 1 ? 1 : 0)} s`, gutter + Math.min(t / data.picture.seconds * room, room - 24), where.height - 4);
   };
 
-  const chooser = (label, names, chosen, choose) => {
-    const list = element("select", { "aria-label": label });
-    names.forEach((text, at) => {
-      const option = element("option", { value: String(at) }, text);
-      option.selected = at === chosen;
-      list.append(option);
-    });
-    list.addEventListener("change", () => { choose(Number(list.value)); draw(); });
-    return element("label", {}, label, list);
-  };
   const chips = (side, weights) => {
     const box = element("div", { class: "chips" }), most = top(weights);
     side.tokens.forEach((token, at) => {
@@ -149,6 +128,7 @@
     return order.map((k) => `${stack().keys.tokens[k]} (${short(weights[k] / 255 * largest)})`).join(", ");
   };
 
+  const choosing = (label, names, chosen, choose) => chooser(label, names, chosen, (at) => { choose(at); draw(); });
   const draw = () => {
     const s = stack(), m = maps(), [layers, heads] = m.shape;
     state.layer = Math.min(state.layer, layers - 1);
@@ -157,14 +137,14 @@
     const weights = row(state.layer, state.head, state.query), quantities = Object.keys(s.maps);
     const bar = element("div", { class: "bar" });
     if (data.stacks.length > 1)
-      bar.append(chooser("Attention", data.stacks.map((x) => x.name), state.stack, (at) => { state.stack = at; state.query = 0;
+      bar.append(choosing("Attention", data.stacks.map((x) => x.name), state.stack, (at) => { state.stack = at; state.query = 0;
         if (!stack().maps[state.quantity]) state.quantity = "raw";
         sharpest(); }));
-    bar.append(chooser("Shown", quantities.map((q) => s.maps[q].label), quantities.indexOf(state.quantity), (at) => { state.quantity = quantities[at]; }));
-    bar.append(chooser("Layer", [...Array(layers).keys()].map(String), state.layer, (at) => { state.layer = at; }));
+    bar.append(choosing("Shown", quantities.map((q) => s.maps[q].label), quantities.indexOf(state.quantity), (at) => { state.quantity = quantities[at]; }));
+    bar.append(choosing("Layer", [...Array(layers).keys()].map(String), state.layer, (at) => { state.layer = at; }));
     const main = element("div", { class: "panel" });
     if (data.kind === "image") {
-      const wide = canvas(440, Math.round(440 * (image.height || 1) / (image.width || 1)), `weights of ${name(state.layer, state.head)} over the picture`);
+      const wide = canvas(440, Math.round(440 * (image.height || 1) / (image.width || 1)), `weights of ${headName(state.layer, state.head)} over the picture`);
       drawPicture(wide, weights, state.query);
       wide.addEventListener("click", (event) => {
         const box = wide.getBoundingClientRect(), px = (event.clientX - box.left) / box.width, py = (event.clientY - box.top) / box.height;
@@ -179,7 +159,7 @@
         main.append(sound);
       }
       const tall = Math.max(60, Math.min(520, s.queries.tokens.length * 18));
-      const map = canvas(720, tall, `map of ${name(state.layer, state.head)}`);
+      const map = canvas(720, tall, `map of ${headName(state.layer, state.head)}`);
       drawMap(map, state.layer, state.head, state.query, 90);
       map.addEventListener("click", (event) => {
         const box = map.getBoundingClientRect();
@@ -190,17 +170,17 @@
     }
     const all = element("div", { class: "heads" });
     for (let h = 0; h < heads; h += 1) {
-      const small = data.kind === "image" ? canvas(96, 96, name(state.layer, h)) : canvas(120, 80, name(state.layer, h));
+      const small = data.kind === "image" ? canvas(96, 96, headName(state.layer, h)) : canvas(120, 80, headName(state.layer, h));
       if (data.kind === "image") drawPicture(small, row(state.layer, h, state.query), null);
       else drawMap(small, state.layer, h, null, 0);
-      const button = element("button", { type: "button", "aria-pressed": String(h === state.head) }, small, name(state.layer, h));
+      const button = element("button", { type: "button", "aria-pressed": String(h === state.head) }, small, headName(state.layer, h));
       if (h === state.head) button.className = "on";
       button.addEventListener("click", () => { state.head = h; draw(); });
       all.append(button);
     }
     const said = s.queries.tokens[state.query];
     app.replaceChildren(
-      element("h1", {}, `${data.model}: what ${name(state.layer, state.head)} attends to from \u201c${said}\u201d`),
+      element("h1", {}, `${data.model}: what ${headName(state.layer, state.head)} attends to from \u201c${said}\u201d`),
       element("p", { class: "muted" }, `${m.about} Most: ${strongest(weights)}. Colours are shares of the row\u2019s largest` +
         (data.kind === "image" ? ". " : " within the sound. ") +
         `Proved to ${data.error}.`),
