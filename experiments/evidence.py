@@ -38,25 +38,23 @@ NULL = ("rank", "fig1a", "fig1bc")
 
 
 NO_TIME = "not run: no processor time was left"
-# Why a cell has no number, or one without an interval or a control: by model, and by study or item ("" for any).
+# Why a cell has no number, no interval or no control: by model, and by study, or study and item ("" for any).
 REASONS: dict[str, dict[str, str]] = {
     "demo": {
         "probe": "a third seed was not run, each takes a training of its own",
-        "importance": "needs a masked-LM head, which was not made",
         "coref": "not run with untrained networks",
         "mixing": "the table of all 408 pairs was stored without parts or controls",
-        "identity": "untrained networks were not run",
     },
     "demo-base": {
         "probe": "not run: trains probes of 144 heads for three seeds",
-        "importance": "has no masked-LM head; one was made for demo alone",
         "identity": "not run: maps of 768 × 768 take hundreds of pairs, and 40 pairs 28 s of processor a fold",
         "mixing": "not run: 29 s of processor a pair of MRPC; CoLA (fig40) was",
         "coref": NO_TIME,
     },
     "demo-llm": {
         "probe": "a third seed was not run, each takes a training of its own",
-        "importance": NO_TIME,
+        "identity fig2a": "no untrained networks: the claim fails without them",
+        "identity fig2b": "30 layers of 576 × 576 maps for each of six untrained networks were not run",
         "identity": "input tokens have no position here: a repeated word is one vector, which no map tells apart",
         "mixing": "not run: 30 layers, where the 12 of demo-base take 29 s of processor a pair",
         "coref": "not run with untrained networks",
@@ -72,13 +70,13 @@ NO_MNLI = "not run: MNLI is not among the data that can be had offline"
 
 
 def reason(item: Item, model: str) -> str:
-    """The most special one: of the item, of its study, what the item takes of any model, of the model."""
+    """The most special one: of the item, what the item takes of any model, of its study, of the model."""
     known, job = REASONS[model], item.job
     if isinstance(job, Training):
         return absent(item)
     if job.data == MNLI:
         return NO_MNLI
-    return known.get(item.id) or known.get(job.study) or absent(item) or known.get("", "")
+    return known.get(f"{job.study} {item.id}") or absent(item) or known.get(job.study) or known.get("", "")
 
 
 def stored(folder: str, model: str, paper: str, items: tuple[str, ...], *, page: str) -> list[Told]:
@@ -101,14 +99,17 @@ def controlled(page: str) -> list[Told]:
 def identity() -> list[Told]:
     """Tables of ten folds; neighbours have four."""
     found = []
-    for name, items, folds in (("mrpc-input", ("fig2a", "fig2b"), 10), ("mrpc-previous", ("fig11",), 10),
-                               ("mrpc-neighbours", ("fig14",), 4), ("cola-input", ("fig38",), 10)):  # fmt: skip
+    for name, items, folds, model in (
+        ("mrpc-input", ("fig2a", "fig2b"), 10, "demo"), ("mrpc-previous", ("fig11",), 10, "demo"),
+        ("mrpc-neighbours", ("fig14",), 4, "demo"), ("cola-input", ("fig38",), 10, "demo"),
+        ("mrpc-llm", ("fig2a", "fig2b"), 10, "demo-llm"),
+    ):  # fmt: skip
         table = pl.read_parquet(HERE / "identity" / "tables" / f"{name}.parquet")
         manifest = {"documents": 0, "settings": {"folds": folds}}
         beside = HERE / "identity" / "tables" / f"{name}-controls.parquet"
         controls = pl.read_parquet(beside) if beside.is_file() else None
         found += from_table(
-            "brunner2020", items, table, manifest, model="demo", page="identity/README.md", controls=controls
+            "brunner2020", items, table, manifest, model=model, page="identity/README.md", controls=controls
         )
     return found
 

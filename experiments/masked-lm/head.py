@@ -46,9 +46,9 @@ class Recipe:
     """All that the weights depend on, besides the texts and the encoder."""
 
     passes: int = 3  # over the texts, each with other tokens masked
-    epochs: int = 10
+    epochs: int = 4
     batch: int = 256  # masked tokens
-    rate: float = 2e-3  # at the first step; down in a line to 0
+    rate: float = 3e-3  # at the first step; down in a line to 0
     tokens: int = 128  # of a segment: two paragraphs
     segments: int = 2000  # at the most
     scored: int = 200  # segments for the perplexity

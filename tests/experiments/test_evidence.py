@@ -59,7 +59,7 @@ def test_every_cell_has_its_numbers_or_a_reason_of_its_own(evidence: ModuleType)
 def test_the_most_special_reason_is_told(evidence: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     items = {item.id: item for item in PAPERS["brunner2020"].items}
     monkeypatch.setitem(
-        evidence.REASONS, "demo", {"fig3b": "of the item", "mixing": "of its study", "": "of the model"}
+        evidence.REASONS, "demo", {"mixing fig3b": "of the item", "mixing": "of its study", "": "of the model"}
     )
     assert [evidence.reason(items[name], "demo") for name in ("fig3b", "fig3a", "rank")] == [
         "of the item", "of its study", "of the model",
