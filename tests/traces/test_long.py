@@ -184,6 +184,11 @@ def test_bad_input_is_one_line(load, ask, says: str) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_in_one_call() -> None:
+    kept = hw.trace(WORDS, model="tiny:bert", keep=Top(k=3, quantities=("raw",)))
+    assert (kept.quantities, kept.top("raw").key.shape[-1]) == (("raw",), 3)
+
+
 @pytest.mark.parametrize("family", ["llama", "bart", "albert"])
 def test_residuals_of_earlier_layers_are_let_go(load, family: str) -> None:
     """Those of a long text would be as large as all that is kept of it; ALBERT's layers are one module."""

@@ -173,8 +173,9 @@ class Recorder:
 
     def _forget(self, site: Site) -> None:
         """Drop the residual that no later site reads: those of a long text together are as large as all it keeps."""
-        if site.residual_of not in {later.residual_of for later in self.sites[self.done :]}:
-            self.residuals.pop(site.residual_of, None)  # pyright: ignore[reportArgumentType] - None is no key
+        module, later = site.residual_of, {each.residual_of for each in self.sites[self.done :]}
+        if module is not None and module not in later:
+            self.residuals.pop(module, None)
 
     def _layers(
         self, site: Site, call: Call, alpha: Tensor | None, out: Tensor, gate: Tensor | None

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import torch
 from safetensors import SafetensorError
@@ -30,7 +30,7 @@ from headwise.models.sizes import check_sizes
 from headwise.models.tasks import TOWERS, auto_class, tower
 from headwise.models.tiny import tiny_extractor, tiny_model
 from headwise.results.records import DamagedError, read_record
-from headwise.traces import Trace
+from headwise.traces import LongTrace, Top, Trace
 
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "source.spm",
                 "sentencepiece.bpe.model")  # fmt: skip
@@ -87,6 +87,21 @@ def own_task(name: str) -> str | None:
     return next((task for ending, task in ENDINGS.items() if str(saved[0]).endswith(ending)), None)
 
 
+class Choices(TypedDict, total=False):
+    """What `trace` may be asked for beside texts and `keep`."""
+
+    model: str | Path | Model
+    task: str | None
+    device: str
+    truncate: bool
+
+
+@overload
+def trace(text: str, pair: str | None = ..., *, keep: Literal["all"] = ..., **choices: Unpack[Choices]) -> Trace: ...
+@overload
+def trace(
+    text: str, pair: str | None = ..., *, keep: Literal["top"] | Top, **choices: Unpack[Choices]
+) -> LongTrace: ...
 def trace(
     text: str,
     pair: str | None = None,
@@ -95,10 +110,14 @@ def trace(
     task: str | None = None,
     device: str = "cpu",
     truncate: bool = False,
-) -> Trace:
-    """Everything about one text, or a pair of texts, in one call; `hw.load` first where there are many."""
+    keep: Any = "all",
+) -> Trace | LongTrace:
+    """Everything about one text, or a pair of texts, in one call; `hw.load` first where there are many.
+
+    `keep`: "all", or for a text whose maps would not fit "top" or `hw.Top(k=…)`.
+    """
     loaded = model if isinstance(model, Model) else load(model, task=task, device=device)
-    return loaded.trace(text, pair, truncate=truncate)
+    return loaded.trace(text, pair, truncate=truncate, keep=keep)
 
 
 def preparation(name: str, hf: PreTrainedModel) -> tuple[Any, dict[str, Any]]:
