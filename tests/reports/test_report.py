@@ -11,11 +11,13 @@ import pytest
 
 import headwise as hw
 from headwise.errors import InputError
+from headwise.reports.answers import Card
 from headwise.reports.method import sentences
-from headwise.reports.page import chart_library, columns_of
+from headwise.reports.page import _answers, chart_library, columns_of
 from headwise.reports.plan import Agenda, agenda
 from headwise.results.result import finite
 from headwise.text.corpus import open_corpus
+from references.markup import stray, words
 
 STUDIES = ["surface", "nullspace", "mixing"]
 
@@ -38,6 +40,16 @@ def test_the_page_holds_answers_claims_every_study_and_the_method(made: Path) ->
     assert sections == ["verdict", "answers", "claims", *STUDIES, "examples", "method"]
     assert "May attention of this model be read as an explanation?" in html
     assert "headwise report &lt;b&gt;" in html
+    assert not stray(html)
+    assert not stray((made.parent / "verdict.html").read_text("utf-8"))
+
+
+def test_a_card_asks_answers_and_says_why() -> None:
+    card = Card("Is it so?", "No.", (("1 of 2 heads.", "surface"),))
+    html = "".join(_answers([card], {"surface": None}))  # type: ignore[dict-item] - only the name is asked for
+    assert words(html) == [("h2", "In short"), ("h3", "Is it so?"), ("p", "No."), ("li", "1 of 2 heads."),
+                           ("a", "surface")]  # fmt: skip
+    assert 'href="#surface"' in html
 
 
 def test_the_method_reads_as_sentences(made: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from headwise.reports.comparison.run import compare
 from headwise.results import open_result
 from headwise.studies.profile import NUMBERS
 from headwise.text.corpus import open_corpus
+from references.markup import stray, words
 
 LINES = [
     f"The {thing} of the {place}, old and {how}, was in the sea."
@@ -202,14 +204,16 @@ def test_what_cannot_be_compared_is_refused_with_the_reason(load, corpus, other,
         compare(str(tmp_path / "surface"), str(tmp_path / "profile"), out=tmp_path / "studies")
     with pytest.raises(InputError, match="stored result has none"):
         compare(str(tmp_path / "profile"), a, corpus=corpus, out=tmp_path / "rows", match="attention")
-    with pytest.raises(InputError, match="another result"):
+    says = f"Folder {tmp_path / 'surface'} holds another result; choose another --out, or remove it."
+    with pytest.raises(InputError, match=f"^{re.escape(says)}$"):
         compare(str(tmp_path / "profile"), a, corpus=corpus, out=tmp_path / "surface")
 
 
 @pytest.mark.usefixtures("drawn")
 def test_the_command_says_what_it_found_and_the_page_needs_nothing(corpus, tmp_path, monkeypatch, capsys):
     out = tmp_path / "out"
-    command = ["compare", "tiny:bert", "tiny:roberta", "--match", "profile", "--corpus", str(corpus), "--out", str(out)]
+    command = ["compare", "tiny:bert", "tiny:roberta", "--match", "profile", "--corpus", str(corpus),
+               "--out", str(out), "--seed", "3"]  # fmt: skip
     monkeypatch.setattr(sys, "argv", ["headwise", *command])
     with pytest.raises(SystemExit) as end:
         main()
@@ -217,11 +221,15 @@ def test_the_command_says_what_it_found_and_the_page_needs_nothing(corpus, tmp_p
     assert "Of 96 differences (12 heads, 8 numbers each)" in capsys.readouterr().out
     page = (out / "page.html").read_text("ascii")
     assert "<script" not in page
+    assert not stray(page)
+    assert ("title", "tiny:bert and tiny:roberta compared") in words(page)
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "default-src 'none'" in page
     assert page.count("<img") == 3
-    settings = json.loads((out / "manifest.json").read_text())["settings"]
-    assert (settings["seed"], settings["paired"], settings["match"]) == (0, True, "profile")
+    manifest = json.loads((out / "manifest.json").read_text())
+    settings = manifest["settings"]
+    assert (settings["seed"], settings["paired"], settings["match"]) == (3, True, "profile")
+    assert manifest["seed"] == 3
     monkeypatch.setattr(sys, "argv", ["headwise", "compare", "tiny:bert", "--out", str(tmp_path / "x")])
     with pytest.raises(SystemExit) as stop:
         main()
