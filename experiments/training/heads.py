@@ -78,8 +78,7 @@ def one_run(data: Path, labels: str, seed: int) -> dict[str, Any]:
         HeadwiseCallback.add_to(trainer, looked_at(dev), every=EVERY, out=out, max_tokens=2 * TOKENS)
         trainer.train()
         said = predictions(model, encoded(dev, tokenizer, TOKENS), tokenizer.pad_token_id)
-        losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-        found = {"labels": labels, "seed": seed, "losses": losses, **measures(said, [pair.label for pair in dev])}
+        found = {"labels": labels, "seed": seed, **measures(said, [pair.label for pair in dev])}
         name = f"{labels}-{seed}"
         table = (out / "heads.parquet").read_bytes()
         write_files(TABLES, {f"{name}.parquet": table, f"{name}.json": (json.dumps(found) + "\n").encode()})

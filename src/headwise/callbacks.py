@@ -250,6 +250,10 @@ class HeadwiseCallback(TrainerCallback):
         assert self.watch is not None, "training has begun"
         found = {f"{PREFIX}{name}": value for name, value in self.watch.look(state.global_step).items()}
         if self.trainer is not None:
+            # subtle: a log of ours would count as the Trainer's own of this step, and its loss be left out.
+            control = self.trainer.control
+            due = control.should_log
             self.trainer.log(found)
+            control.should_log = due
         else:
             state.log_history.append({**found, "step": state.global_step})

@@ -123,13 +123,15 @@ def test_the_callback_of_a_trainer(load: Callable[..., Model], tmp_path: Path) -
     ]
     arguments = TrainingArguments(
         str(tmp_path / "t"), max_steps=STEPS, per_device_train_batch_size=2, learning_rate=1e-2, report_to=[],
-        save_strategy="no", disable_tqdm=True, use_cpu=True, logging_strategy="no",
+        save_strategy="no", disable_tqdm=True, use_cpu=True, logging_steps=4,
     )  # fmt: skip
     trainer = Trainer(model, arguments, train_dataset=rows, processing_class=tokenizer)  # pyright: ignore[reportArgumentType]
     HeadwiseCallback.add_to(trainer, TEXTS, every=4, out=tmp_path / "heads")
     trainer.train()
     logged = [entry for entry in trainer.state.log_history if "headwise/sink_share" in entry]
     assert [entry["step"] for entry in logged] == [0, 4, 8, 10]
+    losses = [entry["step"] for entry in trainer.state.log_history if "loss" in entry]
+    assert losses == [4, 8], "the Trainer's own log is not lost where both are due"
     assert logged[0]["headwise/drift_js"] < 1e-9 < logged[-1]["headwise/drift_js"]
     assert sorted(pl.read_parquet(tmp_path / "heads" / "heads.parquet")["step"].unique()) == [0, 4, 8, 10]
     assert (tmp_path / "heads" / "heads.svg").is_file()
