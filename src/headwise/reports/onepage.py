@@ -111,7 +111,9 @@ def percent(share: float) -> str:
 def interval(number: Number) -> str:
     if number.low is None or number.high is None:
         return "–"
-    return f"{percent(number.low)} to {percent(number.high)}"
+    if number.low == number.high == 0:
+        return f"{percent(0)} to {percent(0)}"
+    return shares.ends(number.low, number.high)
 
 
 def made_of(found: Judgement) -> str:

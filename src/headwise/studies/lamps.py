@@ -36,7 +36,7 @@ from headwise.studies.answers import BELIEVE, NOISE, Answer, Verdict, Vote
 from headwise.studies.nullspace import identifiable
 from headwise.studies.state import Key
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack
-from headwise.studies.tables import counted, first_stack, percent
+from headwise.studies.tables import counted, ends, first_stack, percent
 from headwise.traces.lamps import CHOICE, OTHER, head_of
 from headwise.types import Layer
 
@@ -192,6 +192,6 @@ def _voted(whole: Mapping[str, Any], question: str, number: str, says: str, colo
     value, low, high = (whole[name] for name in (number, f"{number}_low", f"{number}_high"))
     if not np.isfinite(value):
         return Answer(BELIEVE, f"{ASKED[question]} These texts are too short to tell.")
-    clause = f"{percent(value)} {says} ({percent(low)} to {percent(high)}, {counted(whole['texts'], 'text')})"
+    clause = f"{percent(value)} {says} ({ends(low, high)}, {counted(whole['texts'], 'text')})"
     vote = Vote(question, VERDICTS[colour(value)], clause)  # type: ignore[arg-type]
     return Answer(BELIEVE, f"{ASKED[question]} In the mean over heads {clause}.", vote=vote)

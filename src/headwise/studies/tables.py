@@ -28,6 +28,20 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}\u00a0%" if abs(share) >= 0.0995 else f"{100 * share:.1f}\u00a0%"
 
 
+def ends(low: float, high: float) -> str:
+    """An interval of shares, with more digits where both ends would read the same and are not.
+
+    >>> ends(0.31, 0.42), ends(0.768, 0.771), ends(0.5, 0.5)
+    ('31\\xa0% to 42\\xa0%', '76.8\\xa0% to 77.1\\xa0%', '50\\xa0% to 50\\xa0%')
+    """
+    said = percent(low), percent(high)
+    for digits in (1, 2, 3):
+        if said[0] != said[1] or low == high or not math.isfinite(low + high):
+            break
+        said = f"{100 * low:.{digits}f}\u00a0%", f"{100 * high:.{digits}f}\u00a0%"
+    return f"{said[0]} to {said[1]}"
+
+
 def percents(shares: Iterable[float]) -> str:
     """Shares of the layers in a row: 90, 80, 75 %."""
     return ", ".join(number(100 * share, ".0f") for share in shares) + "\u00a0%"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from headwise.studies.tables import counted, percent
+from headwise.studies.tables import counted, ends, percent
 
 
 def aligned(table: pl.DataFrame, pairs: int) -> str:
@@ -15,7 +15,7 @@ def aligned(table: pl.DataFrame, pairs: int) -> str:
     scored = together.filter(pl.col("aer").is_finite() & pl.col("best")).sort("chosen_aer")
     if len(scored):
         row = scored.row(0, named=True)
-        error = f"alignment error {percent(row['aer'])} ({percent(row['low'])} to {percent(row['high'])})"
+        error = f"alignment error {percent(row['aer'])} ({ends(row['low'], row['high'])})"
     else:
         row = together.sort("agreement", descending=True, nulls_last=True).row(0, named=True)
         error = f"{percent(row['agreement'])} of its links are found from both sides"
