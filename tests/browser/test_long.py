@@ -18,23 +18,31 @@ def said(opened: Any) -> list[int]:
     return [int(line.split("· ")[1].split(":")[0]) for line in opened.page.locator("ol.keys li").all_inner_texts()]
 
 
+def weights(opened: Any) -> list[float]:
+    """What the page says of each, to three digits."""
+    return [float(line.split(" ·")[0]) for line in opened.page.locator("ol.keys li").all_inner_texts()]
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_from_blocks_to_tokens(open_html, load, theme: str) -> None:
-    trace = load("tiny:gpt2").trace(TEXT, keep=hw.Top(4, ("raw", "norm")))
+    trace = load("tiny:gpt2").trace(TEXT, keep=hw.Top(4, ("raw", "null")))
+    null = trace.top("null")
+    query = next(row for row in range(64, 128) if null.value[1, 2, row].min() < 0 < null.value[1, 2, row].max())
     opened = open_html(page(trace, heads=["L1.H2"]), theme=theme)
     whole = opened.page.get_by_role("img", name="blocks of L1.H2")
     rows = -(-len(trace.tokens) // 64)
     size = whole.bounding_box()
     opened.page.mouse.click(size["x"] + size["width"] / rows / 2, size["y"] + size["height"] * 1.5 / rows)  # cell 1, 0
     assert "From tokens 64–" in opened.page.locator(".tokens p.muted").first.inner_text()
-    opened.page.get_by_role("spinbutton").fill("70")
+    opened.page.get_by_role("spinbutton").fill(str(query))
     opened.page.get_by_role("spinbutton").press("Enter")
     top = trace.top()
-    strong = [key for key, value in zip(top.key[1, 2, 70].tolist(), top.value[1, 2, 70].tolist(), strict=True)
-              if round(255 * value / float(top.value[1, 2].max())) > 0]  # fmt: skip
-    assert said(opened) == strong
+    assert said(opened) == top.key[1, 2, query].tolist()
+    assert weights(opened) == [float(f"{value:.2e}") for value in top.value[1, 2, query].tolist()]
     assert "4 strongest entries are kept" in opened.page.inner_text("p.muted >> nth=0")
     opened.page.get_by_label("Shown", exact=True).select_option("1")
-    assert said(opened)[0] == int(trace.top("norm").key[1, 2, 70, 0])
+    assert said(opened)[0] == int(null.key[1, 2, query, 0])
+    assert weights(opened) == [float(f"{value:.2e}") for value in null.value[1, 2, query].tolist()]
+    assert "blue is below zero" in opened.page.locator(".panels").inner_text()
     opened.page.get_by_label("Head", exact=True).select_option("0")
     assert 'heads=["L1.H0"]' in opened.page.inner_text("p.none")

@@ -13,6 +13,7 @@ import torch
 import headwise as hw
 from headwise.errors import InputError
 from headwise.traces.long import BLOCK
+from headwise.viewer.codes import decode
 from headwise.viewer.long import SIDE, _level, page, payload, telling
 from headwise.viewer.view import show
 from references.compare import assert_close
@@ -22,7 +23,7 @@ TEXT = " ".join(["the old dog sat in the sun </script> and it was said again , o
 
 @pytest.fixture(scope="module")
 def kept() -> hw.LongTrace:
-    return hw.load("tiny:gpt2").trace(TEXT, keep=hw.Top(4, ("raw", "norm")))
+    return hw.load("tiny:gpt2").trace(TEXT, keep=hw.Top(4, ("raw", "null")))
 
 
 def numbers(text: str, kind: type) -> np.ndarray:
@@ -34,12 +35,13 @@ def test_blocks_and_entries_are_those_of_the_trace(kept: hw.LongTrace) -> None:
     assert (stack["heads"], stack["tokens"], len(stack["queries"])) == (["L1.H2"], BLOCK, len(kept.tokens))
     for name, maps in stack["maps"].items():
         blocks, top = kept.blocks(name), kept.top(name)
-        cells = numbers(maps["blocks"]["bytes"], np.uint8).reshape(maps["shape"]) / 255
-        assert_close(cells * np.array(maps["blocks"]["tops"])[:, :, None, None], blocks, 0.003)
+        cells = numbers(maps["blocks"]["bytes"], np.int8).reshape(maps["shape"]) / 127
+        assert_close(cells * np.array(maps["blocks"]["tops"])[:, :, None, None], blocks, 0.005)
         entries = maps["heads"]["L1.H2"]
         assert numbers(entries["keys"], np.uint16).tolist() == top.key[1, 2].flatten().tolist()
-        weights = numbers(entries["bytes"], np.uint8) / 255 * entries["top"]
-        assert_close(weights, top.value[1, 2].flatten(), 0.003)
+        weights = decode(numbers(entries["codes"], np.int16).astype(np.int16), entries["floor"])
+        told = [float(f"{x:.2e}") for x in top.value[1, 2].flatten().tolist()]
+        assert weights.tolist() == pytest.approx(told, rel=1e-12)  # to its third digit, and its sign
     shown = stack["maps"]["raw"]["shown"][1][2]
     assert shown == pytest.approx(float(kept.top("raw").value[1, 2].sum(-1).mean()), abs=1e-4)
 
@@ -57,7 +59,7 @@ def test_a_sharp_head_that_does_not_park_is_telling() -> None:
 
 def test_only_as_many_heads_as_fit_have_their_tokens(kept: hw.LongTrace, monkeypatch) -> None:
     assert len(payload(kept)["stacks"][0]["heads"]) == 12
-    each = 3 * len(kept.tokens) * 4 * 2  # three bytes an entry, four a row, two quantities
+    each = 4 * len(kept.tokens) * 4 * 2  # four bytes an entry, four a row, two quantities
     monkeypatch.setattr("headwise.viewer.long.BUDGET", 2 * each + 1)
     best = telling(kept.facts["self"], len(kept.tokens)).flatten().argsort(descending=True)[:2]
     assert payload(kept)["stacks"][0]["heads"] == sorted(f"L{n // 4}.H{n % 4}" for n in best.tolist())

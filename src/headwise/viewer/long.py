@@ -1,7 +1,8 @@
 """The page of a long text: a map of blocks for every head, and for some heads the tokens inside a block.
 
 As the page of a picture (senses.py): one ASCII file, script and style named by their hashes, data as JSON. Blocks
-travel as a byte each, a share of the largest of their map; an entry of a row as its key (two bytes) and a byte.
+travel as a byte each, a share of the largest of their map; an entry of a row as its key (two bytes) and its number to
+three digits (two bytes, codes.py).
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from headwise.quantities import find
 from headwise.traces import LongTrace
 from headwise.traces.long import BLOCK
 from headwise.viewer.build import small_page
+from headwise.viewer.codes import decades, encode
 from headwise.viewer.payload import pretty
 
 SIDE = 64  # blocks along a side of the overview, at most
 BUDGET = 9_000_000  # bytes of entries before they are written as text
+ENTRY = 4  # bytes of an entry
+DECADES = 9  # from the largest entry of a head down to what counts as zero
 
 
 def page(trace: LongTrace, *, quantities: Sequence[str] | None = None, heads: Sequence[str] | None = None) -> str:
@@ -72,7 +76,7 @@ def _chosen(trace: LongTrace, stack: str, heads: Sequence[str] | None, names: in
         if unknown:
             raise InputError(f"Heads go from L0.H0 to {next(reversed(by_name))}, but {unknown[0]!r} was asked for.")
         return [by_name[name] for name in heads]
-    size = 3 * next(iter(trace.maps[stack].values())).key[0, 0].numel() * names * len(trace.stacks)
+    size = ENTRY * next(iter(trace.maps[stack].values())).key[0, 0].numel() * names * len(trace.stacks)
     order = telling(facts, len(trace.keys(stack))).flatten().argsort(descending=True)
     return sorted(every[number] for number in order[: max(1, BUDGET // max(1, size))].tolist())
 
@@ -86,6 +90,7 @@ def _maps(trace: LongTrace, name: str, stack: str, level: int, chosen: list[tupl
     kept, blocks = trace.top(name, stack=stack), trace.blocks(name, level=level, stack=stack)
     return {
         "label": find(name).label, "about": find(name).about, "shape": list(blocks.shape), "k": kept.key.shape[-1],
+        "signed": find(name).signed,
         "blocks": _packed(blocks.flatten(2)), "shown": _shares(kept.value, kept.rest),
         "heads": {f"L{layer}.H{head}": _entries(kept.key[layer, head], kept.value[layer, head])
                   for layer, head in chosen},
@@ -93,19 +98,19 @@ def _maps(trace: LongTrace, name: str, stack: str, level: int, chosen: list[tupl
 
 
 def _packed(rows: Float[Tensor, "layer head cell"]) -> dict[str, Any]:
-    """Bytes of |number| over the largest of its head, and that largest."""
+    """Signed bytes of each number over the largest |number| of its head, and that largest."""
     tops = rows.abs().amax(-1)
-    shares = (255 * rows.abs() / tops.clamp(min=1e-30)[..., None]).round().to(torch.uint8)
+    shares = (127 * rows / tops.clamp(min=1e-30)[..., None]).round().to(torch.int8)
     return {"tops": [[float(f"{x:.4g}") for x in row] for row in tops.tolist()], "bytes": _text(shares.numpy())}
 
 
 def _entries(key: Tensor, value: Tensor) -> dict[str, Any]:
-    """Keys as 16-bit numbers and |value| over the largest of the head."""
-    top = value.abs().max().clamp(min=1e-30)
-    shares = (255 * value.abs() / top).round().to(torch.uint8)
+    """Keys as 16-bit numbers, values to three digits, and the largest |value| of the head."""
+    top = float(value.abs().max())
+    floor = int(decades(np.array([top]))[0]) - DECADES
     wide = np.uint16 if int(key.max()) < 2**16 else np.uint32
-    return {"top": float(f"{float(top):.4g}"), "keys": _text(key.numpy().astype(wide)), "bytes": _text(shares.numpy()),
-            "width": np.dtype(wide).itemsize}  # fmt: skip
+    return {"top": float(f"{top:.4g}"), "keys": _text(key.numpy().astype(wide)), "width": np.dtype(wide).itemsize,
+            "codes": _text(encode(value.numpy(), floor)), "floor": floor}  # fmt: skip
 
 
 def _shares(value: Tensor, rest: Tensor) -> list[list[float | None]]:

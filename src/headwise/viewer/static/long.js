@@ -4,12 +4,17 @@
 
   const stack = () => data.stacks[state.stack];
   const maps = () => stack().maps[state.quantity];
-  const short = (x) => Number(x).toPrecision(2);
-  const colour = (share) => `rgba(213, 94, 0, ${(0.9 * Math.sqrt(share)).toFixed(3)})`;
+  const short = (x, digits) => Number(x).toPrecision(digits);
+  /* three digits in sixteen bits, as viewer/codes.py says */
+  const decoded = (code, floor) => {
+    const count = Math.abs(code), decade = count < 1000 ? 0 : Math.floor((count - 100) / 900);
+    return Math.sign(code) * Number(`${count - 900 * decade}e${decade + floor}`);
+  };
+  const colour = (share) => `rgba(${share < 0 ? "0, 114, 178" : "213, 94, 0"}, ${(0.9 * Math.sqrt(Math.min(1, Math.abs(share)))).toFixed(3)})`;
 
   const cells = (layer, head) => {
     const m = maps(), [, heads, rows, columns] = m.shape;
-    if (!m.read) m.read = bytesOf(m.blocks.bytes);
+    if (!m.read) m.read = new Int8Array(bytesOf(m.blocks.bytes).buffer);
     const start = (layer * heads + head) * rows * columns;
     return m.read.subarray(start, start + rows * columns);
   };
@@ -19,14 +24,14 @@
     if (!found) return null;
     if (!found.read) {
       const bytes = bytesOf(found.keys).buffer;
-      found.read = { keys: found.width === 2 ? new Uint16Array(bytes) : new Uint32Array(bytes), shares: bytesOf(found.bytes) };
+      found.read = { keys: found.width === 2 ? new Uint16Array(bytes) : new Uint32Array(bytes), codes: new Int16Array(bytesOf(found.codes).buffer) };
     }
-    return { ...found.read, top: found.top, k: maps().k };
+    return { ...found.read, top: found.top, floor: found.floor, k: maps().k };
   };
   const rowOf = (query) => {
     const e = entries(), found = [];
     for (let at = query * e.k; at < (query + 1) * e.k; at += 1)
-      if (e.shares[at] > 0) found.push([e.keys[at], e.shares[at] / 255 * e.top]);
+      if (e.codes[at] !== 0) found.push([e.keys[at], decoded(e.codes[at], e.floor)]);
     return found;
   };
   const largest = () => {
@@ -37,8 +42,8 @@
       const [i, j] = [Math.floor(at / columns), at % columns];
       const [bi, bj] = [Math.floor(best / columns), best % columns];
       const dull = (a, b) => b === 0 || a === b;
-      if (dull(bi, bj) && !dull(i, j) && w > 0) best = at;
-      else if (dull(bi, bj) === dull(i, j) && w > all[best]) best = at;
+      if (dull(bi, bj) && !dull(i, j) && w !== 0) best = at;
+      else if (dull(bi, bj) === dull(i, j) && Math.abs(w) > Math.abs(all[best])) best = at;
     });
     return [Math.floor(best / columns), best % columns];
   };
@@ -55,7 +60,7 @@
     pen.fillStyle = "#fff";
     pen.fillRect(0, 0, where.width, where.height);
     cells(state.layer, state.head).forEach((share, at) => {
-      pen.fillStyle = colour(share / 255);
+      pen.fillStyle = colour(share / 127);
       pen.fillRect((at % columns) * w, Math.floor(at / columns) * h, w, h);
     });
     pen.lineWidth = 2;
@@ -69,7 +74,7 @@
     pen.fillRect(0, 0, where.width, where.height);
     for (let q = rows[0]; q < rows[1]; q += 1) for (const [key, weight] of rowOf(q)) {
       if (key < columns[0] || key >= columns[1]) continue;
-      pen.fillStyle = colour(Math.min(1, weight / e.top));
+      pen.fillStyle = colour(weight / e.top);
       pen.fillRect((key - columns[0]) * w, (q - rows[0]) * h, Math.max(1, w), Math.max(1, h));
     }
     if (state.query !== null) {
@@ -91,7 +96,7 @@
   const strongest = () => {
     const list = element("ol", { class: "keys" });
     for (const [key, weight] of rowOf(state.query)) {
-      const item = element("li", {}, `${short(weight)} \u00b7 ${key}: `);
+      const item = element("li", {}, `${short(weight, 3)} \u00b7 ${key}: `);
       item.append(...around(stack().keys, key));
       list.append(item);
     }
@@ -144,10 +149,10 @@
     const whole = canvas(520, 520, `blocks of ${here}`);
     drawOverview(whole);
     whole.addEventListener("click", (event) => { state.cell = pointed(event, whole, rows, columns); state.query = null; draw(); });
-    const mass = cells(state.layer, state.head)[state.cell[0] * columns + state.cell[1]] / 255 * m.blocks.tops[state.layer][state.head];
+    const mass = cells(state.layer, state.head)[state.cell[0] * columns + state.cell[1]] / 127 * m.blocks.tops[state.layer][state.head];
     const kept = m.shown[state.layer][state.head];
     const left = element("div", { class: "panel" }, element("h2", {}, "The whole text, in blocks"), whole,
-      element("p", { class: "muted" }, `A cell adds up ${s.tokens} \u00d7 ${s.tokens} tokens: queries go down, keys to the right, and nothing is left out. The marked cell holds ${short(mass)}. Colour is the square root of the share of the largest cell.`));
+      element("p", { class: "muted" }, `A cell adds up ${s.tokens} \u00d7 ${s.tokens} tokens: queries go down, keys to the right, and nothing is left out. The marked cell holds ${short(mass, 2)}. Colour is the square root of the share of the largest cell${m.signed ? "; blue is below zero" : ""}.`));
     app.replaceChildren(
       element("h1", {}, `${data.model}: where ${here} looks in ${s.queries.length.toLocaleString("en")} tokens`),
       element("p", { class: "muted" }, `${m.about} Of each row the ${m.k} strongest entries are kept${kept === null ? "" : `, ${Math.round(100 * kept)} % of this head in all`}. Proved to ${data.error}.`),
