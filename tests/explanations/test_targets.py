@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 import torch
 
@@ -119,6 +121,15 @@ def test_next_token_continuation_and_answer(load) -> None:
     written = [int(i) for i in out[0, len(ids) :] if int(i) not in model.tokenizer.all_special_ids]
     assert [t.chosen[0] for t in answer.targets][-len(written) :] == written
     assert not any(answer.given[len(ids) :])
+
+
+def test_a_translation_that_the_model_writes_is_written_in_silence(load, monkeypatch, caplog) -> None:
+    """Its own longest length and ours would be told of on every command."""
+    model = load("tiny:marian", "translation")
+    monkeypatch.setattr(model.hf.generation_config, "max_length", 32)
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    assert ask(model, "the old dog").prefix is not None
+    assert not caplog.records
 
 
 def test_a_translation_is_explained_word_by_word(load) -> None:

@@ -12,6 +12,7 @@ from transformers.models.auto import modeling_auto as auto
 from headwise.errors import InputError, ModelError, TooLongError
 from headwise.explanations.question import Question
 from headwise.explanations.targets import OUTPUTS, Target
+from headwise.models.capture import quiet
 from headwise.models.model import Model
 from headwise.text.tokens import encode
 from headwise.types import Encoding
@@ -268,7 +269,7 @@ def _written(model: Model, prompt: Encoding, most: int) -> list[int]:
             f"{len(prompt) + most}; shorten the text, or ask for fewer tokens."
         )
     ids = torch.tensor([prompt.ids], device=model.hf.device)
-    with torch.no_grad():
+    with torch.no_grad(), quiet():
         out = model.hf.generate(  # type: ignore[operator] - a mixin that pyright takes for a tensor
             input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=most, do_sample=False, num_beams=1,
             pad_token_id=model.tokenizer.pad_token_id or 0,
@@ -309,7 +310,7 @@ def _translated(model: Model, text: str, pair: str | None, wish: Wish, truncate:
 
 def _translation(model: Model, source: Encoding, most: int) -> str:
     ids = torch.tensor([source.ids], device=model.hf.device)
-    with torch.no_grad():
+    with torch.no_grad(), quiet():
         out = model.hf.generate(  # type: ignore[operator] - a mixin that pyright takes for a tensor
             input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=min(most, model.limit or most),
             num_beams=1, do_sample=False,
