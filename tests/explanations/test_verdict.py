@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headwise.explanations.trial import Trial
-from headwise.explanations.verdict import BEATEN, FEW, MOVES, number, verdict
+from headwise.explanations.verdict import BEATEN, FEW, MOVES, ROOM, number, verdict
 
 CHANCE = (0.93, 0.9, 0.4)  # of random orders, removed; kept alone it is the mirror image
 
@@ -50,6 +50,22 @@ def test_no_better_than_chance() -> None:
         "Removing the five words it names does not lower the answer's probability from .93 to .95; "
         "five words by lot leave .10–.90: no better than chance on this text, do not believe it."
     )
+
+
+@pytest.mark.parametrize(("apart", "belief"), [(ROOM - 1e-9, "nothing"), (ROOM + 1e-9, "no")])
+@pytest.mark.parametrize("side", ["deletion", "insertion"])
+def test_where_every_order_is_alike_the_text_cannot_tell(side: str, apart: float, belief: str) -> None:
+    """One curve of three steps lies above the others by 3 · apart in one of them, so by `apart` in the mean."""
+    gone, other = (0.77, 0.05, 0.02), (0.77, 0.05 + 3 * apart, 0.02)
+    kept, emptier = (0.02, 0.25, 0.77), (0.02, 0.25 - 3 * apart, 0.77)
+    alike = replace(
+        trial(), deletion=other if side == "deletion" else gone, insertion=emptier if side == "insertion" else kept,
+        random_deletion=(gone,) * 19, random_insertion=(kept,) * 19,
+    )  # fmt: skip
+    said = verdict(alike)
+    assert said.belief == belief
+    if belief == "nothing":
+        assert said.sentence.endswith(": whatever goes first, the answer falls alike; this text cannot tell.")
 
 
 @pytest.mark.parametrize(("step", "belief"), [(MOVES - 1e-9, "nothing"), (MOVES + 1e-9, "yes")])

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headwise.explanations.trial import Trial
+from headwise.explanations.trial import Trial, level
 
 BEATEN = 0.95  # the share of random orders that an explanation must beat
 MOVES = 0.05  # the least fall of the probability, anywhere along the curves, that is worth an explanation
+ROOM = 0.05  # the least difference between orders, by the mean along a curve, that leaves one to be the better
 FEW = 3  # units below which there is nothing to compare orders of
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`belief`: "yes", "partly", "no", or "nothing" where no removal moves the answer."""
+    """`belief`: "yes", "partly", "no", or "nothing" where the text cannot tell."""
 
     belief: str
     sentence: str
@@ -25,7 +26,8 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
     nothing   no removal, named or random, moves the probability by MOVES, or fewer than FEW units can be removed
     yes       beats BEATEN of the random orders when what it names is deleted AND when it alone is kept
     partly    beats them one way only
-    no        neither
+    nothing   neither, but all orders are alike, within ROOM: whatever goes first takes the answer with it
+    no        neither, where orders differ
     """
     if trial.count < FEW:
         return Verdict("nothing", f"Only {_some(trial.count, units)} can be removed: too few to test an explanation.")
@@ -47,7 +49,16 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
         )
     if enough:
         return Verdict("partly", f"{facts}: alone they keep the answer up, but others do as well; believe it in part.")
+    if not _room(trial):
+        return Verdict("nothing", f"{facts}: whatever goes first, the answer falls alike; this text cannot tell.")
     return Verdict("no", f"{facts}: no better than chance on this text, do not believe it.")
+
+
+def _room(trial: Trial) -> bool:
+    """Whether some order, the own among them, is better than another."""
+    sides = ((trial.deletion, *trial.random_deletion), (trial.insertion, *trial.random_insertion))
+    means = [[level(curve) for curve in curves if level(curve) == level(curve)] for curves in sides]
+    return any(max(of, default=0.0) - min(of, default=0.0) >= ROOM for of in means)
 
 
 def _facts(trial: Trial, units: str) -> str:
