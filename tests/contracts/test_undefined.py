@@ -100,10 +100,10 @@ def test_every_study_that_speaks_is_asked() -> None:
 def test_what_is_not_finite_is_no_evidence() -> None:
     """To polars NaN is above every threshold: without care an undefined interval would be clear of zero."""
     (first, *_) = STUDIES["ablation"]().answers(ablation((nan, 0.5)), SETTING)
-    assert "1 of 2 heads make it worse for sure" in first.says
+    assert "1 of 2 heads clearly change what the model does" in first.says
     *_, voted = STUDIES["ablation"]().answers(ablation((nan, 0.5)), SETTING)
     assert voted.vote is not None
-    assert voted.vote.because.startswith("1 of 2 heads change the answer for sure")
+    assert voted.vote.because.startswith("1 of 2 heads clearly change the answer")
     (first, *_) = STUDIES["ablation"]().answers(ablation((nan, nan)), SETTING)
     assert "are too few for intervals" in first.says
     (told,) = STUDIES["edges"]().answers(edges(nan), SETTING)

@@ -1,7 +1,5 @@
 """Ablation over a corpus: effects are those of a plain loop, whatever the batches and shards; the table; the words."""
 
-# ruff: noqa: E501 - sentences are compared whole
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -20,6 +18,7 @@ from headwise.interventions.outcomes import ask
 from headwise.studies.ablation import Ablation
 from headwise.studies.ablation.answers import MATTER, answers
 from headwise.studies.ablation.facts import SCHEMA, ends
+from headwise.studies.ablation.figures import drawn
 from headwise.studies.answers import BELIEVE
 from headwise.studies.study import Setting
 from references.compare import assert_close
@@ -98,6 +97,8 @@ def test_every_kind_of_model_has_effects(load, tmp_path: Path, name: str, task: 
     table = result.table
     assert set(table.filter(part="head")["number"]) == numbers
     assert set(table.filter(part="head")["stack"]) == set(model.stacks)
+    units = {"effect": "nats" if task else "1 − cos", "loss": "nats", "probability": "of 1", "accuracy": "of 1"}
+    assert dict(table.filter(part="head").select("number", "unit").unique().rows()) == {n: units[n] for n in numbers}
     assert (heads(table, "mean", next(iter(sorted(numbers))))["value"].abs() > 0).any()
     assert table.filter(part="feed-forward", stack="cross").is_empty()
     assert len(list(Ablation().answers(table, setting_of(result.manifest)))) == 2
@@ -114,7 +115,7 @@ def test_an_interval_of_nothing_is_not_known() -> None:
 def table_of(values: list[float], lows: list[float | None], rho: dict[str, tuple[float, float | None]]) -> pl.DataFrame:
     rows = [
         {"part": "head", "stack": "self", "layer": at // 2, "head": at % 2, "name": f"L{at // 2}.H{at % 2}",
-         "way": "mean", "number": "effect", "value": value, "low": low, "texts": 4}
+         "way": "mean", "number": "effect", "value": value, "low": low, "texts": 4, "unit": "1 − cos"}
         for at, (value, low) in enumerate(zip(values, lows, strict=True))
     ]  # fmt: skip
     rows += [
@@ -130,8 +131,9 @@ def test_the_words_of_a_table_by_hand() -> None:
     first, second, _ = answers(table_of([1.0, 3.0, -1.0, 0.0], [0.5, 2.0, -2.0, -0.1], rho), HEADS)
     assert first.question == MATTER
     assert first.says == (
-        "Taken away alone, 2 of 4 heads make it worse for sure; the 4 that matter most (L0.H1, L0.H0, L1.H1, L1.H0) "
-        "make up 100\u00a0% of the sum over all heads (4 texts)."
+        "Taken away alone (at its mean), 2 of 4 heads clearly change what the model does (interval beyond 0.001 "
+        "(1 − cos)); the 4 that matter most (L0.H1, L0.H0, L1.H1, L1.H0) make up 100\u00a0% of the sum over all heads "
+        "(4 texts)."
     )
     assert first.headline == "L0.H1 matters most; 4 of 4 heads make up 100\u00a0% of all effects."
     assert second.says == (
@@ -154,29 +156,43 @@ def test_how_well_a_statistic_tells_is_said_by_two_thresholds(value: float, word
 
 
 @pytest.mark.parametrize(
-    ("lows", "highs", "verdict", "said"),
+    ("lows", "highs", "verdict", "needed", "idle"),
     [
-        ([0.001] * 9 + [-1.0], [0.2] * 10, "yes", "9 of 10 heads change the answer for sure when taken away alone, 0 for sure do not"),
-        ([0.001] * 8 + [-1.0] * 2, [0.2] * 10, "with care", "8 of 10 heads change the answer for sure when taken away alone, 0 for"),
-        ([0.00099] * 10, [0.2] * 10, "with care", "0 of 10 heads change the answer for sure when taken away alone, 0 for sure"),
-        ([-0.2] * 9 + [-1.0], [-0.001] * 9 + [1.0], "yes", "9 of 10 heads change the answer for sure"),
-        ([-0.0009] * 9 + [-1.0], [0.0009] * 9 + [1.0], "no", "0 of 10 heads change the answer for sure when taken away alone, 9 for sure"),
-        ([-0.0009] * 8 + [-1.0] * 2, [0.0009] * 10, "with care", "0 of 10 heads change the answer for sure when taken away alone, 8 for"),
-        ([-0.0009] * 10, [0.001] * 10, "with care", "alone, 0 for sure do not (by 0.001 or more; 4 texts)"),
+        ([0.001] * 9 + [-1.0], [0.2] * 10, "yes", 9, 0),
+        ([0.001] * 8 + [-1.0] * 2, [0.2] * 10, "with care", 8, 0),
+        ([0.00099] * 10, [0.2] * 10, "with care", 0, 0),
+        ([-0.2] * 9 + [-1.0], [-0.001] * 9 + [1.0], "yes", 9, 0),
+        ([-0.0009] * 9 + [-1.0], [0.0009] * 9 + [1.0], "no", 0, 9),
+        ([-0.0009] * 8 + [-1.0] * 2, [0.0009] * 8 + [1.0] * 2, "with care", 0, 8),
+        ([-0.0009] * 10, [0.001] * 10, "with care", 0, 0),
     ],
-)  # fmt: skip
-def test_heads_that_matter_vote_on_the_verdict(lows: list, highs: list, verdict: str, said: str) -> None:
+)
+def test_heads_that_matter_are_counted_by_one_threshold(
+    lows: list, highs: list, verdict: str, needed: int, idle: int
+) -> None:
+    """In the vote, in the sentence and under the figure: an interval of a distance is always above 0."""
     table = table_of([0.1] * 10, lows, {}).with_columns(high=pl.Series(highs))
-    (vote,) = [answer.vote for answer in answers(table, HEADS) if answer.question == BELIEVE]
+    told = list(answers(table, HEADS))
+    (vote,) = [answer.vote for answer in told if answer.question == BELIEVE]
     assert vote is not None
     assert (vote.tested, vote.verdict) == ("heads", verdict)
-    assert said in vote.because
+    assert vote.because == (
+        f"{needed} of 10 heads clearly change the answer when taken away alone (interval beyond 0.001 (1 − cos)), "
+        f"{idle} clearly do not (interval within it); each at its mean, 4 texts"
+    )
+    assert told[0].says.startswith(
+        f"Taken away alone (at its mean), {needed} of 10 heads clearly change what the model does (interval beyond "
+        "0.001 (1 − cos)); the 5 that"
+    )
+    captions = str(drawn(table, HEADS, ways=("mean",))["heads"].to_dict())
+    assert f"{needed} of 10 heads clearly change it: interval beyond 0.001 (1 − cos) (at its mean)." in captions
+    assert "each head at its mean, 1 − cos" in captions
 
 
 def test_too_few_texts_are_said_so_and_have_no_vote() -> None:
     assert not [answer for answer in answers(table_of([1.0] * 4, [None] * 4, {}), HEADS) if answer.vote]
     first, *_ = answers(table_of([1.0] * 4, [None] * 4, {}), HEADS)
-    assert "Taken away alone, 4 texts are too few for intervals;" in first.says
+    assert "Taken away alone (at its mean), 4 texts are too few for intervals;" in first.says
     assert list(answers(pl.DataFrame(schema=SCHEMA), HEADS)) == []
 
 

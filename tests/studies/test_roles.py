@@ -253,24 +253,60 @@ def test_the_strongest_role_is_the_one_farthest_over_its_threshold() -> None:
 
 def test_the_words() -> None:
     head = {"part": "head", "stack": "self", "layer": 0, "head": 1, "name": "L0.H1", "value": 0.9, "looks": True}
-    trial = {"part": "trial", "task": "repeat", "heads": "L0.H1", "value": 1.5, "control": 0.1, "gain": 1.4, "texts": 6}
+    trial = {
+        "part": "trial",
+        "task": "repeat",
+        "heads": "L0.H1",
+        "value": 1.5,
+        "control": 0.1,
+        "gain": 1.4,
+        "texts": 6,
+        "unit": "nats",
+    }
     rows = [{**head, "role": "induction"}, {**head, "role": "previous", "head": 0, "looks": False},
             {**trial, "role": "induction", "verdict": "role"},
             {**trial, "role": "broad", "verdict": "looks like"}]  # fmt: skip
     doing, matter = answers(pl.DataFrame(rows, schema=SCHEMA), SETTING)
     assert doing.question == DOING
     assert doing.says == (
-        f"1 of 2 heads look like one of {len(ROLES)} roles. Taken away, induction (L0.H1) passed the test against "
-        "random heads of the same layers; only looked like it: broad."
+        f"1 of 2 heads look like one of {len(ROLES)} roles. Taken away, against random heads of the same layers: a "
+        "task made for them loses more without induction (L0.H1); only look like it: broad."
     )
     assert matter.says == (
-        "The heads that look like induction (L0.H1) do it: without them the task `repeat` loses 1.50, without as many "
-        "others of their layers 0.10 (6 texts). Roles that passed: induction."
+        "The heads that look like induction (L0.H1) do it: without them the task `repeat` loses 1.5 nats, without as "
+        "many others of their layers 0.1 (6 texts)."
     )
     rows[2]["verdict"] = "looks like"
     (doing,) = answers(pl.DataFrame(rows, schema=SCHEMA), SETTING)
-    assert "Taken away, none passed the test" in doing.says
+    assert doing.says.endswith(
+        "Taken away, against random heads of the same layers: only look like it: induction, broad."
+    )
     assert scores_of(State(), "previous", ("self",)) == {}
+
+
+@pytest.mark.parametrize(
+    ("role", "needs"), [("previous", "that needs a next-token head"), ("next", "there is no task for it")]
+)
+def test_plain_texts_do_not_tell_what_heads_are_for(role: str, needs: str) -> None:
+    head = {"part": "head", "stack": "self", "layer": 0, "head": 2, "name": "L0.H2", "value": 0.9, "looks": True}
+    trial = {"part": "trial", "task": "plain", "heads": "L0.H2", "value": 0.0028, "control": 0.0011, "gain": 0.0017,
+             "texts": 6, "unit": "1 − cos", "verdict": "role"}  # fmt: skip
+    parks = {**trial, "role": "first", "heads": "L2.H9", "value": 0.0001, "gain": -0.001}
+    rows = [{**head, "role": role}, {**trial, "role": role}, parks]
+    doing, matter = answers(pl.DataFrame(rows, schema=SCHEMA), SETTING)
+    assert doing.says == (
+        f"1 of 1 heads look like one of {len(ROLES)} roles. Taken away, against random heads of the same layers: the "
+        f"answer as a whole moves more without {role} (L0.H2); the answer moves less, as it should without heads that "
+        "only park, without first (L2.H9); only look like it: none."
+    )
+    assert matter.says == (
+        f"The heads that look like {role} (L0.H2) matter to the answer as a whole: without them it moves by 0.0028 "
+        "(1 − cos), without as many others of their layers by 0.0011 (6 texts). Whether for what they look like was "
+        f"not tested: {needs}."
+    )
+    own = {**trial, "role": "induction", "task": "repeat", "heads": "L1.H0", "value": 0.001, "gain": 0.0009}
+    _, matter = answers(pl.DataFrame([*rows, own], schema=SCHEMA), SETTING)
+    assert matter.says.startswith("The heads that look like induction (L1.H0) do it:"), "a task made for it comes first"
 
 
 def test_bad_settings_are_one_line() -> None:

@@ -50,6 +50,7 @@ SAID = {
     "sentence": "distance of the sentence vector (1 − cos)",
     "tokens": "distance of the last hidden tokens (1 − cos)",
 }
+UNITS = {kind: "1 − cos" if kind in DISTANCES else "nats" for kind in KINDS}
 ROWS = 16  # of logits whose loss is taken at once
 MASKED, POSITIONS = 0.15, 1 << 24  # as in the study `importance`
 

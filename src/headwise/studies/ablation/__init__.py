@@ -154,7 +154,7 @@ class Ablation(Study):
 
     def table(self, state: State, setting: Setting) -> pl.DataFrame:
         """One row a fact: heads by way, blocks, correlations over heads, points of the removal curves."""
-        return table_of(state, setting, ways=self.ways, seed=self.seed)
+        return table_of(state, setting, ways=self.ways, seed=self.seed, unit=curves.unit_of(state))
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         return drawn(self.table(state, setting), setting, ways=self.ways)

@@ -17,7 +17,8 @@ from headwise.studies.tables import counted, percent
 MATTER = "Which heads matter?"
 TELLS, HINTS = 0.6, 0.3  # |ρ| from which a statistic tells which heads matter, or only hints at it
 FEW = 5
-MOST = 0.9  # of the heads that must matter for sure, or not matter for sure, for a plain answer
+MOST = 0.9  # of the heads that must clearly matter, or clearly not, for a plain answer
+PUT = {"mean": "at its mean", "zero": "at zero", "resample": "as in another text"}  # what stands in a head's place
 
 
 def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
@@ -31,19 +32,21 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
         return
     texts = counted(int(heads["texts"][0]), "text")
     order = heads.sort("value", descending=True)
-    sure = finite(heads, "low").filter(pl.col("low") > 0)
     top, total = order.head(FEW), float(heads["value"].clip(lower_bound=0).sum())
     share = float(top["value"].clip(lower_bound=0).sum()) / total if total else 0.0
     several = len(setting.stacks) > 1
     names = ", ".join(f"{row['stack']} {row['name']}" if several else row["name"] for row in top.iter_rows(named=True))
     unknown = finite(heads, "low").is_empty()
+    needed, _ = clear(heads)
     said = (
-        f"{texts} are too few for intervals" if unknown else f"{len(sure)} of {len(heads)} heads make it worse for sure"
+        f"{texts} are too few for intervals"
+        if unknown
+        else f"{needed} of {len(heads)} heads clearly change what the model does (interval beyond {least(heads)})"
     )
     yield Answer(
         MATTER,
-        f"Taken away alone, {said}; the {len(top)} that matter most ({names}) make up {percent(share)} of the sum over "
-        f"all heads ({texts}).",
+        f"Taken away alone ({PUT[heads['way'][0]]}), {said}; the {len(top)} that matter most ({names}) make up "
+        f"{percent(share)} of the sum over all heads ({texts}).",
         headline=f"{names.split(', ')[0]} matters most; {len(top)} of {len(heads)} heads make up {percent(share)} of "
         "all effects.",
     )
@@ -53,16 +56,42 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
 
 
 def _voted(heads: pl.DataFrame, texts: str) -> Answer:
-    """Whether heads matter alone: by the threshold below which the lamp *matters?* is red, for sure."""
-    heads = shown(heads)  # what is not known is no evidence
-    needed = heads.filter((pl.col("low") >= MATTERS_LITTLE) | (pl.col("high") <= -MATTERS_LITTLE)).height
-    idle = heads.filter((pl.col("low") > -MATTERS_LITTLE) & (pl.col("high") < MATTERS_LITTLE)).height
+    """Whether heads matter alone: by the threshold below which the lamp *matters?* is red."""
+    needed, idle = clear(heads)
     verdict: Verdict = "yes" if needed >= MOST * heads.height else "no" if idle >= MOST * heads.height else "with care"
     clause = (
-        f"{needed} of {heads.height} heads change the answer for sure when taken away alone, {idle} for sure do not "
-        f"(by {MATTERS_LITTLE} or more; {texts})"
+        f"{needed} of {heads.height} heads clearly change the answer when taken away alone (interval beyond "
+        f"{least(heads)}), {idle} clearly do not (interval within it); each {PUT[heads['way'][0]]}, {texts}"
     )
     return Answer(BELIEVE, f"Do the heads matter to the answer? {clause}.", vote=Vote("heads", verdict, clause))
+
+
+def clear(heads: pl.DataFrame) -> tuple[int, int]:
+    """How many heads clearly change what the model does (interval beyond ±0.001), and how many do not (within it).
+
+    subtle: a distance is never below 0, nor is its interval, so that "above 0" would count every head.
+    """
+    heads = shown(heads)  # what is not known is no evidence
+    needed = heads.filter((pl.col("low") >= MATTERS_LITTLE) | (pl.col("high") <= -MATTERS_LITTLE))
+    return needed.height, heads.filter((pl.col("low") > -MATTERS_LITTLE) & (pl.col("high") < MATTERS_LITTLE)).height
+
+
+def least(heads: pl.DataFrame) -> str:
+    """The threshold with its unit, where the table knows it: 0.001 nats, or 0.001 (1 − cos)."""
+    return amount(f"{MATTERS_LITTLE}", unit_of(heads))
+
+
+def unit_of(table: pl.DataFrame) -> str | None:
+    """That of its first row; tables of before had none."""
+    return table["unit"][0] if len(table) and "unit" in table.columns else None
+
+
+def amount(value: str, unit: str | None) -> str:
+    """
+    >>> amount("0.0028", "1 − cos"), amount("1.5", "nats"), amount("2", None)
+    ('0.0028 (1 − cos)', '1.5 nats', '2')
+    """
+    return f"{value} ({unit})" if unit == "1 − cos" else f"{value} {unit}" if unit else value
 
 
 def _statistics(table: pl.DataFrame, texts: str) -> Iterator[Answer]:

@@ -12,7 +12,7 @@ from jaxtyping import Float64, Int
 from torch import Tensor
 
 from headwise.interventions.effects import Variant, effects, replaced
-from headwise.interventions.outcomes import Question
+from headwise.interventions.outcomes import UNITS, Question
 from headwise.models.editing import Place
 from headwise.models.model import Model
 from headwise.stats import Pieces, Statistic, Sums
@@ -37,6 +37,12 @@ def questions(state: State, model: Model) -> dict[int, Question]:
         for number, tensor in zip(pieces.numbers, pieces.tensors, strict=True):
             found.setdefault(number, {})[name] = tensor.to(model.hf.device)
     return {number: _question(each) for number, each in found.items()}
+
+
+def unit_of(state: State) -> str | None:
+    """The unit of what these questions ask (nats, 1 − cos); None where no question was kept."""
+    kinds = [piece for name, pieces in state.after(Pieces, "text-") if name == "kind" for piece in pieces.tensors]
+    return UNITS[CODES[int(kinds[0][0])]] if kinds else None
 
 
 def _question(parts: Mapping[str, Tensor]) -> Question:

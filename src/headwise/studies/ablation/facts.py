@@ -7,9 +7,9 @@
 | correlation | a statistic of heads | Spearman's ρ with the effect of the first way, over all heads |
 | curve | so many heads removed in an order | the change of what the model does |
 
-`estimate`, `entropy`, `norm` and `null` stand in the rows of heads. `low` and `high` bound the middle 95 % of 1000
-resamples of the texts; they are empty for fewer than six texts, of
-which all may lie on one side of 0 by chance in more than one of twenty draws (2 · 2⁻⁵).
+`unit` is that of the value: nats or 1 − cos. `estimate`, `entropy`, `norm` and `null` stand in the rows of heads. `low`
+and `high` bound the middle 95 % of 1000 resamples of the texts; they are empty for fewer than six texts, of which all
+may lie on one side of 0 by chance in more than one of twenty draws (2 · 2⁻⁵).
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ RESAMPLES, FEWEST = 1000, 6
 SCHEMA = {
     "part": pl.String, "stack": pl.String, "layer": pl.Int64, "head": pl.Int64, "name": pl.String, "way": pl.String,
     "number": pl.String, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "estimate": pl.Float64,
-    **dict.fromkeys(STATISTICS, pl.Float64), "removed": pl.Int64, "texts": pl.Int64,
+    **dict.fromkeys(STATISTICS, pl.Float64), "removed": pl.Int64, "texts": pl.Int64, "unit": pl.String,
 }  # fmt: skip
 Array = np.ndarray
 
 
-def table_of(state: State, setting: Setting, *, ways: Sequence[str], seed: int) -> pl.DataFrame:
+def table_of(state: State, setting: Setting, *, ways: Sequence[str], seed: int, unit: str | None) -> pl.DataFrame:
     if "effect" not in state:
         return pl.DataFrame(schema=SCHEMA)
     effect = stacked(state, "effect").numpy()  # text way number head
@@ -64,7 +64,14 @@ def table_of(state: State, setting: Setting, *, ways: Sequence[str], seed: int) 
         *_correlations(state, effect[:, 0, 0], weights),
         *_curves(state, seed),
     ]
-    return pl.DataFrame([{"texts": len(effect), **row} for row in rows], schema=SCHEMA)
+    return pl.DataFrame([{"texts": len(effect), "unit": _unit(row, unit), **row} for row in rows], schema=SCHEMA)
+
+
+def _unit(row: Mapping[str, Any], unit: str | None) -> str | None:
+    """Rank correlations have none, and of a classifier's numbers only the loss is in nats."""
+    if row.get("number") in ("probability", "accuracy"):
+        return "of 1"
+    return None if row["part"] == "correlation" else unit
 
 
 def stacked(state: State, name: str) -> Float64[Tensor, "text ..."]:

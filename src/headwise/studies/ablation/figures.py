@@ -10,6 +10,7 @@ import polars as pl
 from headwise.plots import cloud, intervals
 from headwise.plots.grid import head_grid
 from headwise.plots.theme import themed
+from headwise.studies.ablation.answers import clear, least, unit_of
 from headwise.studies.ablation.facts import STATISTICS
 from headwise.studies.study import Setting, each_stack
 from headwise.studies.tables import counted
@@ -36,23 +37,32 @@ def drawn(table: pl.DataFrame, setting: Setting, *, ways: Sequence[str]) -> Mapp
 def _grid(heads: pl.DataFrame, where: str, ways: Sequence[str]) -> dict[str, Any]:
     rows = [heads.filter(way=way).with_columns(what=pl.lit(way)) for way in ways]
     rows.append(heads.filter(way=ways[0]).with_columns(what=pl.lit("estimate"), value=pl.col("estimate")))
-    sure = heads.filter((pl.col("way") == ways[0]) & (pl.col("low") > 0)).height
-    panels = {way: f"each head {WHAT[way]}" for way in ways} | {"estimate": f"first order, {WHAT[ways[0]]}"}
+    first, unit = heads.filter(way=ways[0]), _in(heads)
+    needed, _ = clear(first)
+    panels = {way: f"each head {WHAT[way]}{unit}" for way in ways}
+    panels["estimate"] = f"first order, {WHAT[ways[0]]}{unit}"
     return {
         "heads": themed(
             head_grid(pl.concat(rows), panels),
             f"{where}: what the model loses without each head",
             f"Change of what the model does, mean over {counted(heads['texts'][0], 'text')}; white: none, or a gain.",
-            f"{sure} of {heads.filter(way=ways[0]).height} heads have an interval above 0 ({WHAT[ways[0]]}).",
+            f"{needed} of {first.height} heads clearly change it: interval beyond {least(first)} ({WHAT[ways[0]]}).",
             "Right: what one backward pass foretells.",
         )
     }
 
 
+def _in(table: pl.DataFrame) -> str:
+    """The unit after a title: `, nats`."""
+    unit = unit_of(table)
+    return f", {unit}" if unit else ""
+
+
 def _estimate(heads: pl.DataFrame, setting: Setting) -> Any:
     rows = heads.filter(pl.col("estimate").is_not_null())
+    titles = (f"first-order estimate{_in(rows)}", f"exact effect{_in(rows)}")
     return themed(
-        cloud.cloud(rows, "estimate", "value", titles=("first-order estimate", "exact effect"), tooltip=["name:N"]),
+        cloud.cloud(rows, "estimate", "value", titles=titles, tooltip=["name:N"]),
         f"{setting.model}: one backward pass against taking each head away",
         "One point a head. Points on the diagonal: the estimate is right.",
     )
@@ -77,7 +87,12 @@ def _removal(curve: pl.DataFrame, setting: Setting) -> Any:
     order = curve["name"].unique(maintain_order=True).to_list()
     return themed(
         intervals.curves(
-            rows, {"lost": "lost without them"}, order=order, control="random", x="removed", unit="heads removed"
+            rows,
+            {"lost": f"lost without them{_in(curve)}"},
+            order=order,
+            control="random",
+            x="removed",
+            unit="heads removed",
         ),
         f"{setting.model}: heads taken away one after another",
         f"Mean over {counted(curve['texts'][0], 'text')}. The order by effect comes from other texts where there are "

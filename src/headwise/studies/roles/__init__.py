@@ -137,7 +137,7 @@ class Roles(Study):
     def table(self, state: State, setting: Setting) -> pl.DataFrame:
         """One row a head and role, and one a role that was tried."""
         scores = {role: scores_of(state, role, tuple(setting.stacks)) for role in ROLES}
-        return table_of(state, scores, list(setting.stacks), seed=self.seed)
+        return table_of(state, scores, list(setting.stacks), seed=self.seed, unit=curves.unit_of(state))
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         return drawn_atlas(self.table(state, setting), setting)

@@ -13,11 +13,11 @@ from headwise.plots import intervals
 from headwise.plots.atlas import atlas
 from headwise.plots.theme import themed
 from headwise.results.shown import finite, number
-from headwise.studies.ablation.answers import MATTER
+from headwise.studies.ablation.answers import MATTER, amount
 from headwise.studies.ablation.facts import Array, ends, resampled
 from headwise.studies.answers import DOING, Answer
 from headwise.studies.roles.scores import ROLES
-from headwise.studies.roles.trials import IDLE, Head, threshold
+from headwise.studies.roles.trials import IDLE, TASKS, Head, threshold
 from headwise.studies.study import Setting, State, each_stack
 from headwise.studies.tables import counted
 
@@ -26,11 +26,11 @@ PASSED, FAILED = "role", "looks like"
 SCHEMA = {"part": pl.String, "role": pl.String, "stack": pl.String, "layer": pl.Int64, "head": pl.Int64,
           "name": pl.String, "value": pl.Float64, "looks": pl.Boolean, "task": pl.String, "heads": pl.String,
           "control": pl.Float64, "gain": pl.Float64, "low": pl.Float64, "high": pl.Float64, "beaten": pl.Float64,
-          "verdict": pl.String, "texts": pl.Int64}  # fmt: skip
+          "verdict": pl.String, "texts": pl.Int64, "unit": pl.String}  # fmt: skip
 
 
 def table_of(
-    state: State, scores: Mapping[str, Mapping[Head, float]], stacks: Sequence[str], *, seed: int
+    state: State, scores: Mapping[str, Mapping[Head, float]], stacks: Sequence[str], *, seed: int, unit: str | None
 ) -> pl.DataFrame:
     rows: list[dict[str, Any]] = [
         {"part": "head", "role": role, "stack": stack, "layer": layer, "head": head, "name": f"L{layer}.H{head}",
@@ -40,7 +40,8 @@ def table_of(
     for key in state:
         if key.startswith("trial@"):
             _, role, task = key.split("@")
-            rows.append({"part": "trial", "role": role, "task": task, **_trial(state, key, role, stacks, seed)})
+            row = _trial(state, key, role, stacks, seed)
+            rows.append({"part": "trial", "role": role, "task": task, "unit": unit, **row})
     return pl.DataFrame(rows, schema=SCHEMA)
 
 
@@ -89,8 +90,9 @@ def drawn_atlas(table: pl.DataFrame, setting: Setting) -> dict[str, Any]:
             "atlas": themed(
                 atlas(rows, [*ROLES, "none"]),
                 f"{where}: what each head looks like most",
-                "The role whose score is highest in terms of its threshold; grey: none reaches it. A dot: the head was",
-                "taken away with those most like it, and the role is one; all others only look like it.",
+                "The role whose score is highest in terms of its threshold; grey: none reaches it. A dot: taken away",
+                "with those most like it, more is lost than without random heads (first, separator, null: less); all",
+                "others only look like it.",
             )
         }
 
@@ -138,24 +140,42 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa:
     heads = table.filter(part="head")
     total = heads.select("stack", "layer", "head").n_unique()
     looks = heads.filter("looks").select("stack", "layer", "head").n_unique()
-    passed, failed = trials.filter(verdict=PASSED), trials.filter(verdict=FAILED)
-    roles = " and ".join(passed["role"].to_list()) or "none"
     yield Answer(
         DOING,
-        f"{looks} of {total} heads look like one of {len(ROLES)} roles. Taken away, {_listed(passed)} passed the test "
-        f"against random heads of the same layers; only looked like it: {_listed(failed, names=False)}.",
+        f"{looks} of {total} heads look like one of {len(ROLES)} roles. Taken away, against random heads of the same "
+        f"layers: {'; '.join(_outcomes(trials))}.",
     )
-    best = finite(passed, "gain").filter(~pl.col("role").is_in(IDLE)).sort("gain", descending=True).head(1).to_dicts()
-    if best:
-        row = best[0]
-        yield Answer(
-            MATTER,
-            f"The heads that look like {row['role']} ({row['heads']}) do it: without them the task `{row['task']}` "
-            f"loses {number(row['value'])}, without as many others of their layers {number(row['control'])} "
-            f"({counted(row['texts'], 'text')}). Roles that passed: {roles}.",
+    best = finite(trials.filter(verdict=PASSED), "gain").filter(~pl.col("role").is_in(IDLE))
+    for row in best.sort(pl.col("task") == "plain", -pl.col("gain")).head(1).to_dicts():
+        yield Answer(MATTER, _told(row))
+
+
+def _outcomes(trials: pl.DataFrame) -> Iterator[str]:
+    """What came of the trials, each kind in words of its own: only a task made for a role tells what it is for."""
+    came, idle, plain = pl.col("verdict") == PASSED, pl.col("role").is_in(IDLE), pl.col("task") == "plain"
+    kinds = {
+        "a task made for them loses more without": came & ~idle & ~plain,
+        "the answer as a whole moves more without": came & ~idle & plain,
+        "the answer moves less, as it should without heads that only park, without": came & idle,
+    }
+    for says, those in kinds.items():
+        names = [f"{row['role']} ({row['heads']})" for row in trials.filter(those).to_dicts()]
+        if names:
+            yield f"{says} {', '.join(names)}"
+    yield f"only look like it: {', '.join(trials.filter(~came)['role'].to_list()) or 'none'}"
+
+
+def _told(row: Mapping[str, Any]) -> str:
+    """The role that is needed most; what a plain text loses does not tell what its heads are for."""
+    who, texts = f"The heads that look like {row['role']} ({row['heads']})", counted(row["texts"], "text")
+    lost, others = amount(number(row["value"], ".2g"), row.get("unit")), number(row["control"], ".2g")
+    if row["task"] != "plain":
+        return (
+            f"{who} do it: without them the task `{row['task']}` loses {lost}, without as many others of their layers "
+            f"{others} ({texts})."
         )
-
-
-def _listed(trials: pl.DataFrame, *, names: bool = True) -> str:
-    rows = [f"{row['role']} ({row['heads']})" if names else row["role"] for row in trials.to_dicts()]
-    return ", ".join(rows) or "none"
+    needs = "that needs a next-token head" if row["role"] in TASKS else "there is no task for it"
+    return (
+        f"{who} matter to the answer as a whole: without them it moves by {lost}, without as many others of their "
+        f"layers by {others} ({texts}). Whether for what they look like was not tested: {needs}."
+    )
