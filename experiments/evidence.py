@@ -41,8 +41,6 @@ NO_TIME = "not run: no processor time was left"
 # Why a cell has no number, no interval or no control: by model, and by study, or study and item ("" for any).
 REASONS: dict[str, dict[str, str]] = {
     "demo": {
-        "probe": "a third seed was not run, each takes a training of its own",
-        "coref": "not run with untrained networks",
         "mixing": "the table of all 408 pairs was stored without parts or controls",
     },
     "demo-base": {
@@ -151,6 +149,7 @@ def pages() -> dict[str, list[Told]]:
             *stored("cola", "demo", "brunner2020", ("fig40",), page="mixing"),
         ],
         "finetune": [],
+        "masked-lm": [],
         "alignment": stored(".", DE_EN, "kobayashi2020", ("fig7",), page="alignment"),
         "adversary": adversary(),
     }
