@@ -1,6 +1,7 @@
-"""The tables of README.md and the two figures, of the runs that are in tables/ (heads.py); both kinds of a seed count.
+"""The tables of README.md and the two figures, of the runs that are in tables/ (heads.py).
 
-Intervals: over seeds (t, as few as they are) where two kinds of runs are compared, over heads (bootstrap) for ranks.
+Two kinds of labels are compared seed by seed, where both runs of a seed are there, with an interval over seeds (t) from
+two seeds on, and one over heads (bootstrap), which is of these runs and not of others. Ranks: over heads.
 """
 
 from __future__ import annotations
@@ -30,10 +31,9 @@ Run = tuple[str, int]
 
 
 def kept(folder: Path) -> tuple[dict[Run, pl.DataFrame], dict[Run, dict[str, Any]]]:
-    """Heads of every look, and what the model then knew, of seeds whose two runs are both there."""
-    found = {path.stem.rpartition("-")[::2] for path in folder.glob("*.json")}
-    seeds = sorted(int(seed) for label, seed in found if label == "true" and ("shuffled", seed) in found)
-    runs = [(label, seed) for seed in seeds for label in LABELS]
+    """Heads of every look, and what the model then knew, of every run that has ended, seed by seed."""
+    named = [path.stem.rpartition("-")[::2] for path in folder.glob("*.json")]
+    runs = sorted(((label, int(seed)) for label, seed in named), key=lambda run: (run[1], LABELS.index(run[0])))
     heads = {run: pl.read_parquet(folder / f"{run[0]}-{run[1]}.parquet") for run in runs}
     return heads, {run: json.loads((folder / f"{run[0]}-{run[1]}.json").read_text()) for run in runs}
 
@@ -51,12 +51,6 @@ def mean_and_interval(values: Sequence[float]) -> str:
     return f"{mean:.3f} [{mean - half:.3f}, {mean + half:.3f}]"
 
 
-def ends(table: pl.DataFrame, name: str) -> tuple[float, float]:
-    """The mean over heads at the first look and at the last."""
-    steps = table["step"]
-    return tuple(float(table.filter(pl.col("step") == at)[name].mean()) for at in (steps.min(), steps.max()))  # type: ignore
-
-
 def knowledge(known: Mapping[Run, Mapping[str, Any]]) -> list[str]:
     rows = ["| labels | seed | dev accuracy (majority) | MCC |", "|---|---|---|---|"]
     for (label, seed), one in known.items():
@@ -66,27 +60,36 @@ def knowledge(known: Mapping[Run, Mapping[str, Any]]) -> list[str]:
 
 def changes(heads: Mapping[Run, pl.DataFrame]) -> list[str]:
     """A row a number: where it began, its change in either kind of run, and the difference of the two, seed by seed."""
-    seeds = sorted({seed for _, seed in heads})
+    seeds = sorted(seed for label, seed in heads if label == "true" and ("shuffled", seed) in heads)
     rows = [
         "| mean over heads | before | change, true labels | change, shuffled | "
-        f"true − shuffled (n = {len(seeds)} seeds) |",
-        "|---|---|---|---|---|",
+        f"true − shuffled, {len(seeds)} seed{'s' if len(seeds) > 1 else ''} | the same, 95 % over heads |",
+        "|---|---|---|---|---|---|",
     ]
     for name, said in NUMBERS.items():
-        moved = {label: [_change(heads[label, seed], name) for seed in seeds] for label in LABELS}
-        apart = [a - b for a, b in zip(*moved.values(), strict=True)]
-        before = ends(heads["true", seeds[0]], name)[0]
-        rows.append(f"| {said} | {before:.3f} | " + " | ".join(map(mean_and_interval, (*moved.values(), apart))) + " |")
+        moved = {label: [moves(heads[label, seed], name) for seed in seeds] for label in LABELS}
+        apart = [[a - b for a, b in zip(*both, strict=True)] for both in zip(*moved.values(), strict=True)]
+        low, high = over_heads([fmean(head) for head in zip(*apart, strict=True)])
+        before = fmean(at(heads["true", seeds[0]], name, "min"))
+        told = [mean_and_interval([fmean(one) for one in some]) for some in (*moved.values(), apart)]
+        rows.append(f"| {said} | {before:.3f} | {' | '.join(told)} | [{low:.3f}, {high:.3f}] |")
     return rows
 
 
-def _change(table: pl.DataFrame, name: str) -> float:
-    first, last = ends(table, name)
-    return last - first
+def at(table: pl.DataFrame, name: str, look: str) -> list[float]:
+    """A number of every head at the first look (min) or the last (max)."""
+    return table.filter(pl.col("step") == getattr(table["step"], look)())[name].to_list()
 
 
-def last_of(table: pl.DataFrame, name: str) -> list[float]:
-    return table.filter(pl.col("step") == table["step"].max())[name].to_list()
+def moves(table: pl.DataFrame, name: str) -> list[float]:
+    return [last - first for first, last in zip(at(table, name, "min"), at(table, name, "max"), strict=True)]
+
+
+def over_heads(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
+    """The 95 % interval of the mean by a bootstrap over heads."""
+    rng = random.Random(seed)
+    drawn = sorted(fmean(rng.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    return drawn[int(0.025 * RESAMPLES)], drawn[int(0.975 * RESAMPLES)]
 
 
 def rank_agreement(a: Sequence[float], b: Sequence[float], seed: int = 0) -> tuple[float, float, float]:
@@ -94,9 +97,9 @@ def rank_agreement(a: Sequence[float], b: Sequence[float], seed: int = 0) -> tup
     rng, size = random.Random(seed), len(a)
     drawn = []
     for _ in range(RESAMPLES):
-        at = rng.choices(range(size), k=size)
-        if len(set(at)) > 1:  # of a single head there is no rank
-            drawn.append(float(spearmanr([a[i] for i in at], [b[i] for i in at]).statistic))
+        some = rng.choices(range(size), k=size)
+        if len(set(some)) > 1:  # of a single head there is no rank
+            drawn.append(float(spearmanr([a[i] for i in some], [b[i] for i in some]).statistic))
     drawn.sort()
     return float(spearmanr(a, b).statistic), drawn[int(0.025 * len(drawn))], drawn[int(0.975 * len(drawn))]
 
@@ -113,7 +116,7 @@ def pairs_of(runs: Sequence[Run]) -> dict[str, list[tuple[Run, Run]]]:
 def ranks(heads: Mapping[Run, pl.DataFrame], name: str = "drift_js") -> list[str]:
     rows = ["| runs | pairs | ρ of the heads' drift, each [95 % over heads] |", "|---|---|---|"]
     for kind, pairs in pairs_of(list(heads)).items():
-        found = [rank_agreement(*(last_of(heads[run], name) for run in pair)) for pair in pairs]
+        found = [rank_agreement(*(at(heads[run], name, "max") for run in pair)) for pair in pairs]
         rows.append(f"| {kind} | {len(pairs)} | {'; '.join(f'{r:.2f} [{a:.2f}, {b:.2f}]' for r, a, b in found)} |")
     return rows
 
@@ -145,7 +148,8 @@ def over_steps(heads: Mapping[Run, pl.DataFrame]) -> Any:
         .mark_line(point=alt.OverlayMarkDef(size=18))
         .encode(
             x=alt.X("step:Q"), y=alt.Y("value:Q", title=said, scale=alt.Scale(zero=False)),
-            color=alt.Color("labels:N", sort=list(LABELS)), strokeDash=alt.StrokeDash("labels:N", sort=list(LABELS)),
+            color=alt.Color("labels:N", sort=list(LABELS)),
+            strokeDash=alt.StrokeDash("labels:N", sort=list(LABELS), legend=None),
             detail="seed:N",
         ).properties(width=260, height=190)
         for name, said in NUMBERS.items()

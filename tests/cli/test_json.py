@@ -175,3 +175,14 @@ def test_the_card_of_a_report(tmp_path: Path, monkeypatch, capsys) -> None:
     assert said == (out / "card.md").read_text() + "\n"
     assert (out / "report.html").is_file()
     assert "report.html" in valid_run(monkeypatch, capsys, words)
+
+
+def test_run_writes_what_show_does(tmp_path: Path, monkeypatch, capsys) -> None:
+    corpus, out = tmp_path / "c.txt", tmp_path / "out"
+    corpus.write_text("The dog sat in the sun.\nIt was said again.\n")
+    words = ["run", "surface,lamps", "--model", "tiny:bert", "--corpus", str(corpus), "--out", str(out)]
+    found = valid(valid_run(monkeypatch, capsys, [*words, "--json", "-"]), "run")
+    assert [one["study"] for one in found["results"]] == ["surface", "lamps"]
+    for one in found["results"]:
+        shown = valid_run(monkeypatch, capsys, ["show", str(out / one["study"]), "--json", "-"])
+        assert valid(shown, "show") == one

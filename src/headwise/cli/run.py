@@ -116,6 +116,7 @@ def run(
     shard: Shard = 64,
     batch_tokens: BatchTokens = 2048,
     seed: Seed = 0,
+    json_: Json = None,
 ) -> None:
     from headwise.cli.settings import settings_of
     from headwise.engine.run import run as run_studies
@@ -128,8 +129,12 @@ def run(
         engine=engine, address=address, workers=workers, threads=threads, shard_documents=shard,
         batch_tokens=batch_tokens, truncate=truncate, max_tokens=max_tokens, seed=seed,
     )  # fmt: skip
-    for result in results.values():
-        _summary(result)
+    if json_ is not None:
+        documents = [_document(result) for result in results.values()]
+        options.write_json(json_, {"schema": "headwise-run-1", "results": documents})
+    if json_ != "-":
+        for result in results.values():
+            _summary(result)
 
 
 def show(
