@@ -1,6 +1,6 @@
 """A change of a model, as data: what to take away or put in its place, to see whether it matters.
 
-    zero("L3.H4", "L5")                  these heads give nothing (all those of layer 5)
+    zero("L3.H4", "L5")                  these heads give nothing (all those of layer 5); (3, 4) is L3.H4, too
     mean("L3.H4", corpus="wiki.txt")     they give their mean output over a corpus, whatever they read
     resample("L3.H4", text="…")          they give what they give for another text, position by position
     scale("L3.H4", by=0.5)               they give half of it
@@ -12,7 +12,9 @@
     model.trace("The cat sat.", change=[zero("L3.H4")])
 
 A change is a frozen value that goes into manifests as JSON (`to_json`, `from_json`). Changes compose: those of
-attention act first, then those of what W_O reads, in the order given. models/editing.py carries them out.
+attention act first, then those of what W_O reads, in the order given; a block within a block is both in one. A head
+whose output is changed keeps its own weights (`attention("raw")`); what it sends (`"norm"`, `"norm-residual"`, …) is
+what is left of it: nothing, or its share under `scale`. models/editing.py carries changes out.
 """
 
 # pyright: strict, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -21,6 +23,7 @@ attention act first, then those of what W_O reads, in the order given. models/ed
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -32,7 +35,9 @@ WAYS = ("zero", "mean", "resample", "scale")
 PARTS = ("attention", "feed-forward")
 MAPS = ("raw", "effective", "uniform", "far")
 ALL = "all"
+SAID, LETTERS = 6, 60  # heads or edges of a call that are named, letters of a text
 Edge = tuple[int | None, int | None]  # query, key; None: every one
+HeadName = str | tuple[int, int]  # "L3.H4", "L3", "all", or (layer, head)
 
 
 @dataclass(frozen=True)
@@ -89,31 +94,36 @@ KINDS: Mapping[str, type[Output] | type[Edges] | type[Attention] | type[Block]] 
 }  # fmt: skip
 
 
-def zero(*heads: str, stack: str | None = None) -> Output:
+def zero(*heads: HeadName, stack: str | None = None) -> Output:
     return Output(_heads(heads), "zero", stack=stack)
 
 
-def mean(*heads: str, corpus: str | None = None, first: int = 64, stack: str | None = None) -> Output:
+def mean(*heads: HeadName, corpus: str | None = None, first: int = 64, stack: str | None = None) -> Output:
     return Output(_heads(heads), "mean", corpus=_corpus(corpus), first=first, stack=stack)
 
 
-def resample(*heads: str, text: str, pair: str | None = None, stack: str | None = None) -> Output:
+def resample(*heads: HeadName, text: str, pair: str | None = None, stack: str | None = None) -> Output:
     return Output(_heads(heads), "resample", text=text, pair=pair, stack=stack)
 
 
-def scale(*heads: str, by: float | int, stack: str | None = None) -> Output:
+def scale(*heads: HeadName, by: float | int, stack: str | None = None) -> Output:
+    if not isinstance(by, int | float):
+        raise InputError(f"A head is scaled by a number, but got by={by!r}; write by=0.5.")
     return Output(_heads(heads), "scale", factor=float(by), stack=stack)
 
 
-def cut(*edges: Any, heads: str | Sequence[str] = ALL, renormalise: bool = True, stack: str | None = None) -> Edges:
+def cut(
+    *edges: Any, heads: HeadName | Sequence[HeadName] = ALL, renormalise: bool = True, stack: str | None = None
+) -> Edges:
     """`edges` are (query, key) pairs of positions; None stands for every query or every key."""
     if not edges:
         raise InputError("At least one edge must be cut, but none was given; pass (query, key) positions.")
     pairs = tuple(_edge(edge) for edge in edges)
-    return Edges(pairs, _heads([heads] if isinstance(heads, str) else heads), renormalise, stack)
+    several = not isinstance(heads, str) and not _is_place(heads)
+    return Edges(pairs, _heads(heads if several else [heads]), renormalise, stack)
 
 
-def attend(like: str, *heads: str, stack: str | None = None) -> Attention:
+def attend(like: str, *heads: HeadName, stack: str | None = None) -> Attention:
     if like not in MAPS:
         raise InputError(f"Attention can be replaced by {', '.join(MAPS)}, but {like!r} was asked for.")
     return Attention(like, _heads(heads), stack)
@@ -128,10 +138,12 @@ def without(
         raise InputError(f"A block is replaced by zero or its mean, but {to!r} was asked for.")
     if not layers:
         raise InputError("At least one layer must be named, but none was; pass its zero-based number.")
+    if wrong := [layer for layer in layers if type(layer) is not int]:
+        raise InputError(f"A layer is a zero-based number, but got {wrong[0]!r}; write without({part!r}, 3).")
     return Block(part, layers, to, _corpus(corpus) if to == "mean" else None, first, stack)
 
 
-def named(name: str) -> tuple[int | None, int | None]:
+def named(name: Any) -> tuple[int | None, int | None]:
     """Layer and head of a name; None for every one.
 
     >>> named("L3.H4"), named("L5"), named("all")
@@ -139,7 +151,7 @@ def named(name: str) -> tuple[int | None, int | None]:
     """
     if name == ALL:
         return None, None
-    found = re.fullmatch(r"L(\d+)(?:\.H(\d+))?", name)
+    found = re.fullmatch(r"L(\d+)(?:\.H(\d+))?", name) if isinstance(name, str) else None
     if found is None:
         raise InputError(f"A head is named L3.H4, all heads of a layer L3, and all of them 'all', but got {name!r}.")
     return int(found[1]), None if found[2] is None else int(found[2])
@@ -155,19 +167,57 @@ def from_json(fields: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
     return tuple(KINDS[each["kind"]](**{k: _tuples(v) for k, v in each.items() if k != "kind"}) for each in fields)
 
 
-def _heads(heads: Iterable[str]) -> tuple[str, ...]:
-    heads = tuple(heads)
-    if not heads:
+def called(change: Change) -> str:
+    """The call that makes a change, as one writes it.
+
+    >>> print(called(zero("L3.H4")), called(scale((1, 0), by=0.5)), called(cut((5, None), heads="L3")), sep="; ")
+    zero("L3.H4"); scale("L1.H0", by=0.5); cut((5, None), heads="L3")
+    """
+    if isinstance(change, Output):
+        by = change.factor if change.to == "scale" else None
+        of = change.first if change.to == "mean" and change.first != 64 else None
+        options = {"by": by, "corpus": change.corpus, "first": of, "text": change.text, "pair": change.pair}
+        return _call(change.to, change.heads, {**options, "stack": change.stack})
+    if isinstance(change, Block):
+        to = {"to": change.to, "corpus": change.corpus} if change.to != "zero" else {}
+        return _call("without", (change.part, *change.layers), {**to, "stack": change.stack})
+    if isinstance(change, Attention):
+        return _call("attend", (change.like, *change.heads), {"stack": change.stack})
+    heads = None if change.heads == (ALL,) else change.heads[0] if len(change.heads) == 1 else [*change.heads]
+    renormalise = None if change.renormalise else False
+    return _call("cut", change.edges, {"heads": heads, "renormalise": renormalise, "stack": change.stack})
+
+
+def _call(name: str, positions: Iterable[Any], options: Mapping[str, Any]) -> str:
+    given = [_literal(value) for value in positions]
+    few = given if len(given) <= SAID else [*given[:SAID], f"… {len(given) - SAID} more"]
+    return f"{name}({', '.join([*few, *(f'{k}={_literal(v)}' for k, v in options.items() if v is not None)])})"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value if len(value) <= LETTERS else f"{value[: LETTERS - 1]}…", ensure_ascii=False)
+    return f"[{', '.join(map(_literal, value))}]" if isinstance(value, list) else repr(value)
+
+
+def _heads(heads: Iterable[Any]) -> tuple[str, ...]:
+    names = tuple(f"L{head[0]}.H{head[1]}" if _is_place(head) else head for head in heads)
+    if not names:
         raise InputError("At least one head must be named, but none was; write L3.H4, L3 for a layer, or 'all'.")
-    for head in heads:
-        named(head)
-    return heads
+    for name in names:
+        named(name)
+    return names
+
+
+def _is_place(head: Any) -> bool:
+    """Layer and head as numbers."""
+    return isinstance(head, tuple) and len(head) == 2 and all(type(part) is int for part in head)
 
 
 def _edge(edge: Any) -> Edge:
-    if not (isinstance(edge, tuple) and len(edge) == 2):
-        raise InputError(f"An edge is a pair (query, key) of positions, but got {edge!r}.")
-    return edge
+    if isinstance(edge, tuple) and len(edge) == 2 and all(part is None or type(part) is int for part in edge):
+        return edge
+    raise InputError(f"An edge is a pair (query, key) of positions, but got {edge!r}.")
 
 
 def _corpus(corpus: str | None) -> str:

@@ -4,6 +4,9 @@ A head's output is a slice of what W_O reads, so that no family needs a name: ch
 projection, changes of a block on the output of the projection or of the feed-forward module (models/blocks.py), and
 changes of attention on what the model's own attention function gives, with  out = α V  as the proof at load has it.
 
+A change that is in force is known by its model, so that what is read under it can say so and be asked about later under
+the same changes and no others (`in_force`, `exactly`): one that is paused stays hooked and does nothing.
+
 subtle: ALBERT calls one module in every layer; `Turns` tells the layers apart by counting the calls of a pass.
 """
 
@@ -12,8 +15,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float
@@ -25,7 +30,7 @@ from headwise.models.blocks import feed_forwards
 from headwise.models.capture import Edit, Site, at_least_float, editing, watching
 from headwise.models.weighing import edit_of
 from headwise.text.corpus import open_corpus
-from headwise.types import Batch
+from headwise.types import Batch, Layer
 
 if TYPE_CHECKING:
     from headwise.models.model import Model
@@ -53,22 +58,78 @@ class Turns:
         self.calls.clear()
 
 
+@dataclass(eq=False)
+class Held:
+    """A change that is carried out."""
+
+    change: Change
+    paused: bool = False
+
+
+_HELD: WeakKeyDictionary[nn.Module, list[Held]] = WeakKeyDictionary()  # by the model's own module, in order
+
+
 @contextmanager
 def changed(model: Model, changes: Sequence[Change]) -> Iterator[None]:
-    """The model under all `changes`; as it was afterwards, also after an error."""
+    """The model under all `changes` and those in force; as it was afterwards, also after an error."""
+    held = [Held(change) for change in changes]
+    with paused(model):  # what a change needs to know is of the model as it is, also within another block
+        entered = [_carried_out(model, each) for each in held]  # all are looked up before any acts
     with ExitStack() as stack:
-        for enter in [_carried_out(model, change) for change in changes]:  # all are looked up before any acts
+        for enter in entered:
             stack.enter_context(enter)
+        around = _HELD.get(model.hf, [])
+        _HELD[model.hf] = [*around, *held]
+        stack.callback(_HELD.__setitem__, model.hf, around)
         yield
 
 
-def _carried_out(model: Model, change: Change) -> Any:
+def in_force(model: Model) -> tuple[Change, ...]:
+    """What the model is changed by at this moment, in order."""
+    return tuple(each.change for each in _HELD.get(model.hf, ()) if not each.paused)
+
+
+@contextmanager
+def exactly(model: Model, changes: Sequence[Change]) -> Iterator[None]:
+    """The model under these changes and no others, whatever is in force around it."""
+    if in_force(model) == tuple(changes):
+        yield
+        return
+    with paused(model), changed(model, changes):
+        yield
+
+
+@contextmanager
+def paused(model: Model) -> Iterator[None]:
+    """The model as it is by itself: what is in force does nothing."""
+    held = [each for each in _HELD.get(model.hf, ()) if not each.paused]
+    for each in held:
+        each.paused = True
+    try:
+        yield
+    finally:
+        for each in held:
+            each.paused = False
+
+
+def _carried_out(model: Model, held: Held) -> Any:
+    change = held.change
     if isinstance(change, Output):
-        return reading(model, _output_edits(model, change))
+        return reading(model, _while_on(held, _output_edits(model, change)))
     if isinstance(change, Block):
-        return giving(model, *_block_edits(model, change))
+        modules, edits = _block_edits(model, change)
+        return giving(model, modules, _while_on(held, edits))
     heads = chosen(model, change.heads, change.stack)
-    return attending(model, {place: _attention_edit(model, change, place, some) for place, some in heads.items()})
+    edits = {place: _attention_edit(model, change, place, some) for place, some in heads.items()}
+    return attending(model, {place: _attended_while_on(held, edit) for place, edit in edits.items()})
+
+
+def _while_on(held: Held, edits: Mapping[Place, Edited]) -> dict[Place, Edited]:
+    return {place: lambda x, edit=edit: x if held.paused else edit(x) for place, edit in edits.items()}
+
+
+def _attended_while_on(held: Held, edit: Edit) -> Edit:
+    return lambda call, start, out, alpha: (out, alpha) if held.paused else edit(call, start, out, alpha)
 
 
 # Where a change acts.
@@ -210,6 +271,46 @@ def _layer(model: Model, layer: int, stack: str | None) -> Place:
     return sites[layer].stack, layer
 
 
+def sending(model: Model, layers: Iterable[Layer], changes: Sequence[Change]) -> tuple[Layer, ...]:
+    """The layers with W_O as the heads that are left reach it.
+
+    subtle: a gate, g = what W_O reads over Σ α V, is taken after the change and has it inside.
+    """
+    left = left_of(model, changes)
+    return tuple(_sent_by(layer, left.get((layer.stack, layer.index))) for layer in layers)
+
+
+def _sent_by(layer: Layer, share: Float[Tensor, " head"] | None) -> Layer:
+    if share is None or layer.gate is not None:
+        return layer
+    w_o = layer.circuit.w_o
+    circuit = replace(layer.circuit, stored=w_o * share.to(w_o)[:, None, None])
+    return replace(layer, circuit=circuit, memo={}, text_memo={})
+
+
+def left_of(model: Model, changes: Iterable[Change]) -> dict[Place, Float[Tensor, " head"]]:
+    """Of each place whose heads' outputs are changed, the share of α V W_O that each head still sends.
+
+    A head that gives its mean, or what it gives for another text, sends nothing of the keys that it looks at.
+    """
+    left: dict[Place, Tensor] = {}
+    for change in changes:
+        for place, heads, factor in _sending(model, change):
+            share = left.setdefault(place, torch.ones(model.heads(place[0])))
+            share[heads] = share[heads] * factor
+    return left
+
+
+def _sending(model: Model, change: Change) -> Iterator[tuple[Place, list[int], float]]:
+    if isinstance(change, Output):
+        factor = change.factor if change.to == "scale" else 0.0
+        yield from ((place, heads, factor) for place, heads in chosen(model, change.heads, change.stack).items())
+    elif isinstance(change, Block) and change.part == "attention":
+        for layer in change.layers:
+            place = _layer(model, layer, change.stack)
+            yield place, list(range(model.heads(place[0]))), 0.0
+
+
 # What heads give.
 
 
@@ -298,9 +399,14 @@ __all__ = [
     "attending",
     "changed",
     "chosen",
+    "exactly",
     "giving",
     "head_means",
     "head_outputs",
+    "in_force",
     "keeping",
+    "left_of",
+    "paused",
     "reading",
+    "sending",
 ]

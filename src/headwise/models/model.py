@@ -232,6 +232,10 @@ class Model:
         """`with model.changed(zero("L3.H4")): …`: heads, edges or blocks changed (headwise.changes), then as before."""
         return editing.changed(self, changes)
 
+    def exactly(self, *changes: Change) -> AbstractContextManager[None]:
+        """As `changed`, but under no others: those of a block around it wait."""
+        return editing.exactly(self, changes)
+
     @property
     def reads_source_twice(self) -> bool:
         """An encoder–decoder as a classifier: its decoder reads the source again."""
@@ -265,18 +269,18 @@ class Model:
 
         In place of a text: `ids`, or a chat as `messages`, which its template writes; of a model of pictures `image`,
         of one of sound `audio` (models/pictures.py and sounds.py say what may be given); of one that reads both, a
-        text with `image` (models/both.py). `generate` lets the model
-        write that many tokens first; `trace.answer` is where its answer (or the assistant's last turn) begins.
-        `layers` keeps only those layers. `keep="top"` is for texts whose maps would not fit in memory: a `LongTrace`
-        has the 16 strongest entries of every row and sums over blocks (`keep=hw.Top(k=…, quantities=…)`). `change`:
-        what is changed in the model (headwise.changes); a head whose output is changed keeps its own map.
+        text with `image` (models/both.py). `generate` lets the model write that many tokens first; `trace.answer` is
+        where its answer (or the assistant's last turn) begins. `layers` keeps only those layers. `keep="top"` is for
+        texts whose maps would not fit in memory: a `LongTrace` has the 16 strongest entries of every row and sums over
+        blocks (`keep=hw.Top(k=…, quantities=…)`). `change`: what is changed in the model (headwise.changes), beside
+        what `with model.changed(…)` changes around it.
         """
         changes = tuple(change) if isinstance(change, Sequence) else (change,)
         asked = Asked(text, pair, ids, messages, image, audio, add_special_tokens, generate, truncate)
         with self.changed(*changes):
             if keep != "all":
-                return self._long_trace(asked, top_of(keep, layers, changes))
-            return replace(self._trace(asked, layers), change=changes)
+                return self._long_trace(asked, top_of(keep, layers, editing.in_force(self)))
+            return self._trace(asked, layers)
 
     def explain(self, text: str, pair: str | None = None, **options: Any) -> Any:
         """What a number of the model rests on, and whether to believe it: see `headwise.explanations.explain`."""
@@ -327,11 +331,13 @@ class Model:
                 wanted=lambda site: layers is None or site.index in layers,
             )  # fmt: skip
             error = self.watched_error(batch, output)
+        changes = editing.in_force(self)
         return Trace(
             model_name=self.name,
             text=source,
             target=batch.targets[0] if batch.targets else None,
-            layers=tuple(found),
+            layers=editing.sending(self, found, changes),
+            change=changes,
             hidden={stack: states[:, 0] for stack, states in self.hidden_states(output).items()},
             revision=self.revision,
             proof_error=self.proof.projection_error,

@@ -178,7 +178,7 @@ class Watched:
 
     def __post_init__(self) -> None:
         self.model_name, self.layers = self.trace.model_name, self.trace.layers
-        self.output_error = self.trace.output_error
+        self.output_error, self.changed_by = self.trace.output_error, self.trace.changed_by
 
     @property
     def stacks(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from headwise.changes import Change, called, from_json, to_json
 from headwise.errors import InputError
 from headwise.results.files import write_files
 from headwise.results.records import DamagedError, parse_record
@@ -34,7 +35,8 @@ def save_trace(trace: Trace, path: Path) -> Path:
     tensors |= {f"given.{name}": tensor for name, tensor in trace.text.given.items()}
     for number, layer in enumerate(trace.layers):
         tensors |= {f"{number}.{name}": tensor for name, tensor in _layer_tensors(layer).items()}
-    facts = {**_said(trace), "layers": [_layer_facts(layer) for layer in trace.layers]}
+    facts = {**_said(trace), "layers": [_layer_facts(layer) for layer in trace.layers],
+             "change": to_json(trace.change)}  # fmt: skip
     contents = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     return _written(path, contents, FORMAT, facts)
 
@@ -92,7 +94,16 @@ def _trace(facts: dict[str, Any], tensors: dict[str, Tensor]) -> Trace:
         **_told(facts, tensors),
         layers=tuple(_layer(number, fact, tensors) for number, fact in enumerate(facts["layers"])),
         hidden=_under("hidden.", tensors),
+        change=_changes(facts.get("change", [])),
     )
+
+
+def _changes(facts: Any) -> tuple[Change, ...]:
+    """What was changed in the model; each can be told, or the file is damaged."""
+    changes = from_json(facts)
+    for change in changes:
+        called(change)
+    return changes
 
 
 def _long(facts: dict[str, Any], tensors: dict[str, Tensor]) -> LongTrace:

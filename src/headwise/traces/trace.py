@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headwise.changes import Change
+from headwise.changes import Change, called
 from headwise.errors import InputError, ModelError
 from headwise.measures import agreement, nullspace, simplex, whitening
 from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, check_options, find
@@ -95,7 +96,13 @@ class Trace(Shown):
 
     def __repr__(self) -> str:
         begins = visible(" ".join(self.tokens[:8]))
-        return f"<headwise.Trace of {len(self.text)} tokens through {self.model_name}: {begins} …>"
+        return f"<headwise.Trace of {len(self.text)} tokens through {self.model_name}{self.changed_by}: {begins} …>"
+
+    @property
+    def changed_by(self) -> str:
+        """What was changed in the model, to stand after its name; empty where nothing was."""
+        calls = [visible(called(change)) for change in self.change]
+        return f" changed by {' and '.join(calls)}" if calls else ""
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -268,7 +275,7 @@ class Trace(Shown):
     def _of_cell(self, way: str, layer: int, head: int, query: int, key: int, stack: str | None) -> Any:
         self._cell(layer, head, query, key, stack)
         self._check_model(way)
-        with self.model.changed(*self.change):
+        with self.as_read():
             return WAYS[way](self, self._stack(stack), layer, head, query, key)
 
     def _cell(self, layer: int, head: int, query: int, key: int, stack: str | None) -> Layer:
@@ -289,8 +296,12 @@ class Trace(Shown):
         gate). See `headwise.explanations.explain`; the model is run again and needs a head of its own.
         """
         self._check_model("brought")
-        with self.model.changed(*self.change):
+        with self.as_read():
             return WAYS["brought"](self.model, self.text, self.target, **options)
+
+    def as_read(self) -> AbstractContextManager[None]:
+        """The model as it was when it read the text: under `change` and nothing else. Every pass of a trace is so."""
+        return nullcontext() if self.model is None else self.model.exactly(*self.change)
 
     def _check_model(self, name: str) -> None:
         if self.model is None:
@@ -313,7 +324,7 @@ class Trace(Shown):
         self._check_model(name)
         check_options(name, signature or method, options)
         batch = self.model.batch([self.text], [] if self.target is None else [self.target])
-        with self.model.changed(*self.change):
+        with self.as_read():
             try:
                 maps = method(self.model, batch, **options)
             except RuntimeError as error:  # a function without a derivative, a block that knows one text only

@@ -110,7 +110,8 @@ def page_of_trace(
     page = with_whys(page, trace) if unasked else page
     real = _real(trace)
     if real is not None and real.model is not None and not real.change and (matters or off):
-        return with_heads_off(page, real, off)
+        with real.as_read():
+            return with_heads_off(page, real, off)
     if off:
         raise InputError("Heads are switched off in a model, but this trace has none at hand; view a text, unchanged.")
     return page
@@ -125,23 +126,28 @@ def _real(trace: TraceLike) -> Trace | None:
 def answer_of(trace: TraceLike) -> str:
     """What the model says to the text; empty where it says nothing, or where it is not at hand."""
     real = _real(trace)
-    if real is None or real.model is None or real.change:
+    if real is None or real.model is None:
         return ""
     try:
-        found = answered(real.model, real.text, real.target)
+        with real.as_read():
+            found = answered(real.model, real.text, real.target)
     except HeadwiseError:
         return ""
     return "" if found is None else found.says
 
 
 def _proof(trace: Any) -> Iterator[str]:
-    """That what is shown is of the model as it is, where the trace knows it."""
-    error = getattr(trace, "output_error", math.nan)
-    if math.isfinite(error):
+    """Whether what is shown is of the model as it is or was changed, and that watching changed nothing."""
+    error, by = getattr(trace, "output_error", math.nan), getattr(trace, "changed_by", "")
+    if by:
         yield (
-            "While these numbers were read, the model gave the output that it gives by itself on this text, to "
-            f"{error:.0e} of its largest number."
+            f"This is not the model as it is: it was{by}. A head whose output is changed keeps its own weights; what "
+            "it sends (norms, mixing) is what is left of it."
         )
+    if math.isfinite(error):
+        gave = ", changed so, gave the output that it gives unwatched"
+        gave = gave if by else " gave the output that it gives by itself"
+        yield f"While these numbers were read, the model{gave} on this text, to {error:.0e} of its largest number."
 
 
 def array(tensor: Any) -> np.ndarray:
@@ -294,7 +300,8 @@ def lamps_of(trace: TraceLike, stack: str, found: Any, matters: Matters) -> np.n
 def _moved(trace: Trace, stack: str, *, exact: bool) -> dict[str, Any]:
     """What the model loses without each head; nothing where that cannot be asked."""
     try:
-        found = matters_of(trace.model, trace.text, trace.target, stack=stack, exact=exact)
+        with trace.as_read():
+            found = matters_of(trace.model, trace.text, trace.target, stack=stack, exact=exact)
         unit = "(1 − cos)" if kind_of(trace.model) in DISTANCES else "nats"
         return {"matters": found, "unit": unit, "exact": exact}
     except HeadwiseError:

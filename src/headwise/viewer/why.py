@@ -26,15 +26,15 @@ PARTS = 6  # told of each side; the others are one number
 
 def with_whys(page: Page, trace: Any) -> Page:
     """`page` with the reasons for the strongest cells of its telling heads, where the trace can run its model."""
-    if not isinstance(trace, Trace) or trace.model is None or trace.change:
+    if not isinstance(trace, Trace) or trace.model is None:
         return page
     stacks, missing = [], list(page.missing)
     for stack in page.stacks:
         try:
             cells = list(strongest(stack)) if len(stack.keys) <= TOKENS else []
-            stacks.append(
-                replace(stack, why=tuple(told(found, rivals(trace, found.cell)) for found in whys(trace, cells)))
-            )
+            with trace.as_read():
+                found = whys(trace, cells)
+            stacks.append(replace(stack, why=tuple(told(one, rivals(trace, one.cell)) for one in found)))
         except HeadwiseError as error:
             stacks.append(stack)
             missing.append(("why a head looks there", str(error)))
