@@ -7,7 +7,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headwise.interventions.answered import Answered, answered
+from headwise.errors import InputError
+from headwise.interventions.answered import Answered, answered, right
+from headwise.text.corpus import Document
 
 
 @pytest.mark.parametrize(
@@ -86,16 +88,12 @@ def test_an_encoder_names_the_nearest_sentence_and_a_bare_decoder_nothing(load) 
     assert answered(gpt, gpt.encode("the old city")) is None
 
 
-def test_accuracy_counts_labels_that_the_model_knows(load) -> None:
-    from headwise.interventions.answered import right
-    from headwise.text.corpus import Document
-
+def test_accuracy_counts_texts_with_a_label_and_refuses_one_that_is_no_class(load) -> None:
     model = load("tiny:bert", "classification")
     said = int(model.hf(**model.batch([model.encode("the old city")]).inputs).logits[0].argmax())
     name = model.hf.config.id2label[said]
-    labels = [str(said), name, str(1 - said), "unheard-of", None]
-    assert right(model, [Document(at, "the old city", notes=label) for at, label in enumerate(labels)]) == [
-        True,
-        True,
-        False,
-    ]
+    labels = [str(said), name, str(1 - said), "-1", None]
+    documents = [Document(at, "the old city", notes=label) for at, label in enumerate(labels)]
+    assert right(model, documents) == [True, True, False]
+    with pytest.raises(InputError, match="but the corpus has 'unheard-of'"):
+        right(model, [Document(0, "the old city", notes="unheard-of")])

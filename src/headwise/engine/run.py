@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ from headwise.engine.plan import Plan, model_facts
 from headwise.engine.progress import Progress, documents_of, foretold, teller, watched
 from headwise.engine.witness import proved
 from headwise.errors import InputError
+from headwise.interventions.labels import check_labels
+from headwise.interventions.outcomes import kind_of
 from headwise.models.load import load, own_task
 from headwise.models.model import Model
 from headwise.models.packaged import cache_root
@@ -46,6 +49,7 @@ from headwise.text.corpus import CorpusSpec, Shard, open_corpus
 from headwise.text.remote import is_address, pull, push
 
 WORK = ".run"
+LABELS = 256  # texts whose labels are looked at before anything is run
 
 
 def run(
@@ -96,6 +100,8 @@ def run(
         corpus = open_corpus(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
     for study in chosen:
         study.check(loaded)
+    if corpus.label is not None and kind_of(loaded) == "label":
+        check_labels(loaded, islice(corpus.documents(), LABELS))
     plan = Plan(
         {study.name: study.settings() for study in chosen}, model_facts(loaded), corpus, shard_documents, batch_tokens,
         truncate, max_tokens, seed,

@@ -20,7 +20,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headwise.interventions.outcomes import class_of, kind_of
+from headwise.interventions.labels import class_of, no_class, told
+from headwise.interventions.outcomes import kind_of
 from headwise.models.capture import at_least_float, quiet
 from headwise.models.model import Model
 from headwise.results.shown import number
@@ -78,14 +79,17 @@ def answered(model: Model, text: Encoding, target: Encoding | None = None) -> An
 
 
 def right(model: Model, documents: Iterable[Document]) -> list[bool]:
-    """Of every text with a label that is a class of the model, whether the model says so; one text at a time."""
+    """Of every text with a label, whether the model says so; one text at a time."""
     found = []
     for document in documents:
-        label = class_of(model, document.notes) if isinstance(document.notes, str | int) else None
+        label = told(model, document.notes)
         if label is not None:
+            at = class_of(model, label)
+            if at is None:
+                raise no_class(model, label)
             text = model.encode(document.text, document.pair, truncate=True)
             with torch.no_grad(), quiet():
-                found.append(int(model.hf(**model.batch([text]).inputs).logits[0].argmax()) == label)
+                found.append(int(model.hf(**model.batch([text]).inputs).logits[0].argmax()) == at)
     return found
 
 

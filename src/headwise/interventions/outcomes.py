@@ -29,6 +29,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from headwise.errors import InputError, ModelError
+from headwise.interventions.labels import class_of, no_class
 from headwise.models.capture import at_least_float
 from headwise.models.model import Model
 from headwise.stats.reservoir import hashed
@@ -208,16 +209,5 @@ def _label(model: Model, inputs: Mapping[str, Tensor], label: str | int | None) 
             return int(model.hf(**inputs).logits.argmax())
     at = class_of(model, label)
     if at is None:
-        names = ", ".join(map(str, model.hf.config.label2id or {}))
-        raise InputError(
-            f"A label must be a class of {model.name} ({names}, or its number), but the corpus has {str(label)!r}."
-        )
+        raise no_class(model, str(label))
     return at
-
-
-def class_of(model: Model, label: str | int) -> int | None:
-    """The number of the class that a label names, by name or number; None where the model has no such class."""
-    names = {str(name): int(at) for name, at in (model.hf.config.label2id or {}).items()}
-    text = str(label)
-    at = names[text] if text in names else int(text) if text.isdigit() else -1
-    return at if 0 <= at < (model.hf.config.num_labels or 0) else None

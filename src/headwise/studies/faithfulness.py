@@ -68,6 +68,7 @@ class Faithfulness(Study):
     title: ClassVar[str] = "Which explanations hold"
     needs: ClassVar[Needs] = Needs(corpus="label", task=("classification", "token-classification"))
     cost: ClassVar[Cost] = "passes"
+    own_head: ClassVar[bool] = True
     captions: ClassVar[Mapping[str, str]] = {
         "aopc": "how far the prediction falls without the tokens that a method names, beyond random ones",
         "curves": "probability lost as more of the named tokens are removed, or kept alone",

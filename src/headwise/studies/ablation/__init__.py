@@ -29,7 +29,8 @@ from torch import Tensor
 from headwise.allowed import SEED, setting
 from headwise.errors import InputError
 from headwise.interventions.effects import Variant, effects, first_order, replaced, slopes
-from headwise.interventions.outcomes import KINDS, Question, ask, class_of, kind_of
+from headwise.interventions.labels import told
+from headwise.interventions.outcomes import KINDS, Question, ask, kind_of
 from headwise.measures import ATTENTION, reductions
 from headwise.models.blocks import feed_forwards
 from headwise.models.editing import Place, head_means, head_outputs
@@ -168,7 +169,7 @@ def questions(study: Any, model: Model, reading: Reading) -> Iterator[tuple[Ques
     for row, text in enumerate(reading.batch.texts):
         target = reading.batch.targets[row] if reading.batch.targets else None
         note = reading.notes[row] if reading.notes else None
-        label = note if isinstance(note, str | int) and class_of(model, note) is not None else None
+        label = told(model, note)
         number = int(reading.documents[row])
         question = ask(model, text, target, label=label, number=number, seed=study.seed, kind=study.outcome or None)
         if question is not None:

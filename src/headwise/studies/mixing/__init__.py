@@ -21,6 +21,7 @@ from torch import Tensor
 from headwise.allowed import SEED, setting
 from headwise.attributions import ORIGINS
 from headwise.errors import InputError
+from headwise.interventions.labels import class_of, no_class, told
 from headwise.models.model import Model
 from headwise.models.packaged import packaged_folder
 from headwise.studies import STUDIES
@@ -131,7 +132,7 @@ class Mixing(Study):
         """The origins of one text and their error; float64, since shares are added up."""
         targets = reading.batch.targets[row : row + 1]
         batch = model.batch([reading.batch.texts[row]], targets)
-        options = self._options(int(reading.documents[row]), reading.notes[row] if reading.notes else None)
+        options = self._options(model, int(reading.documents[row]), reading.notes[row] if reading.notes else None)
         while True:
             found = ORIGINS[self.quantity](model, batch, **options)
             maps, error = found.maps[0].detach().double().cpu(), found.error
@@ -142,14 +143,17 @@ class Mixing(Study):
                 return maps, error
             options = {**options, "k": min(MOST, 2 * options["k"])}
 
-    def _options(self, document: int, note: Any) -> dict[str, Any]:
+    def _options(self, model: Model, document: int, note: Any) -> dict[str, Any]:
         if self.quantity == "hidden-token":
             if self.tangents == 0:
                 return {"exact": True}
             return {"k": self.tangents, "seed": self.seed + 1_000_003 * document}
         if self.quantity == "output-weighted":
             target = int(self.target) if str(self.target).isdecimal() else self.target
-            return {"target": target, **({"labels": _label(note)} if target == "gold" and note is not None else {})}
+            return {
+                "target": target,
+                **({"labels": _label(model, note)} if target == "gold" and note is not None else {}),
+            }
         return {}
 
     def _tags(self, text: Encoding, document: int, note: Any) -> tuple[str | None, ...] | None:
@@ -193,9 +197,11 @@ class Mixing(Study):
         return len(text) // 2 if token is None else token
 
 
-def _label(note: Any) -> Int[Tensor, "1"]:
-    if not (isinstance(note, str) and note.isdecimal()):
-        raise InputError(
-            f"target=gold needs documents with the number of their class, but one has {note!r}; choose sum."
-        )
-    return torch.tensor([int(note)])
+def _label(model: Model, note: Any) -> Int[Tensor, "1"]:
+    label = told(model, note)
+    if label is None:
+        raise InputError(f"target=gold needs documents with a label, but one has {note!r}; choose sum.")
+    at = class_of(model, label)
+    if at is None:
+        raise no_class(model, label)
+    return torch.tensor([at])
