@@ -73,7 +73,8 @@ class Question:
             kept = rows[0].unique()
             made = self.model.hf(**inputs, **self._options, logits_to_keep=kept).logits
             return _rows(made, torch.searchsorted(kept, rows.contiguous()))
-        with _only(self.model.hf.get_output_embeddings(), rows):
+        head: Any = self.model.hf.get_output_embeddings()
+        with _only(head, rows):
             return self.model.hf(**inputs, **self._options).logits
 
     @property
