@@ -76,12 +76,12 @@ def test_carries(changes: dict[str, object], colour: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "colour", "says"),
     [
-        ({"matters": 0.01}, "green", "Without it the output moves by 0.01 nats, to first order."),
-        ({"matters": 0.009, "exact": True}, "amber", "Without it the output moves by 0.009 nats."),
+        ({"matters": 0.01}, "green", "With it at zero the output moves by 0.01 nats, to first order."),
+        ({"matters": 0.009, "exact": True}, "amber", "With it at zero the output moves by 0.009 nats."),
         ({"matters": 0.001, "unit": "(1 − cos)"}, "amber",
-         "Without it the output moves by 0.001 (1 − cos), to first order."),
-        ({"matters": 0.0009}, "red", "Without it the output moves by 0.0009 nats, to first order."),
-        ({"matters": -0.02}, "green", "Without it the output moves by 0.02 nats for the better, to first order."),
+         "With it at zero the output moves by 0.001 (1 − cos), to first order."),
+        ({"matters": 0.0009}, "red", "With it at zero the output moves by 0.0009 nats, to first order."),
+        ({"matters": -0.02}, "green", "With it at zero the output moves by 0.02 nats for the better, to first order."),
         ({"matters": None}, "dark", "Not asked: what the model does without this head is not known yet."),
     ],
 )  # fmt: skip
@@ -118,9 +118,37 @@ def test_sinks_are_told_and_several_heads_are_summed_up() -> None:
     heads = [GOOD, replace(GOOD, carried=0.6), replace(GOOD, parked=0.5, sent=0.1), replace(GOOD, parked=None)]
     assert [is_sink(head) for head in heads] == [False, False, True, False]
     found = [lamps(head) for head in heads]
-    said = "Of 4 maps 2 may be shown as what the head did, 1 with care and 1 not; 1 is of a sink."
-    assert summed_up(found) == said
-    assert summed_up(found[:2]).endswith("1 with care and 0 not; none is of a sink.")
-    assert summed_up(found[:1]) == "The map may be shown as what the head did."
-    assert summed_up(found[2:3]) == "The map should not be shown as what the head did; it is of a sink."
-    assert summed_up(found[2:3] * 2).endswith("2 are of sinks.")
+    said = "4 maps 2 may be shown as what the head did, 1 with care and 1 not; 1 is of a sink."
+    assert summed_up(found, asks="--exact") == f"Of {said}"
+    unasked = [*found[:3], lamps(replace(heads[3], matters=None))]
+    assert summed_up(unasked, asks="--exact") == (
+        f"So far, of {said} Whether the heads matter was not asked (--exact asks)."
+    )
+    assert summed_up(unasked[3:], asks="ablation") == (
+        "So far, the map may be shown as what the head did. Whether the head matters was not asked (ablation asks)."
+    )
+    assert summed_up(found[:2], asks="x").endswith("1 with care and 0 not; none is of a sink.")
+    assert summed_up(found[:1], asks="x") == "The map may be shown as what the head did."
+    assert summed_up(found[2:3], asks="x") == "The map should not be shown as what the head did; it is of a sink."
+    assert summed_up(found[2:3] * 2, asks="x").endswith("2 are of sinks.")
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"carried": 0.49}, "not to be shown (Carries anything?)"),
+        ({"matters": 0.0009}, "not to be shown (Matters?)"),
+        ({"carried": 0.49, "matters": 0.0009}, "not to be shown (Carries anything?, Matters?)"),
+        ({"parked": 0.5, "sent": 0.5}, "a sink (Carries anything?)"),
+        ({"parked": 0.5, "sent": 0.1}, "not to be shown (Carries anything?)"),
+        ({"carried": 0.5, "matters": 0.001, "parked": 0.49}, None),
+    ],
+)
+def test_a_lamp_that_is_held_back_says_its_own_answer_and_by_which_lamp(changes: dict, why: str | None) -> None:
+    lamp = lamps(replace(GOOD, **changes)).unique
+    own = "No other weights give this output (0 % in the null space)."
+    if why is None:
+        assert (lamp.colour, lamp.held, lamp.says) == ("green", False, own)
+        return
+    assert (lamp.colour, lamp.held, lamp.says) == ("amber", True, f"{own} Yes, but held back: {why}.")
+    assert not any(one.held for one in lamps(replace(GOOD, null_share=0.1, unique_rows=0.0, **changes))[:1])

@@ -4,17 +4,20 @@ unique    could other weights have given the same output?    share of the square
                                                              other distributions are left; how wide their intervals are
 carries   does what is sent go where the weights go?         Σ_k min(α_k, ‖α_k f(x_k)‖ / Σ_j ‖α_j f(x_j)‖), mean over
                                                              rows: the share of the lengths that follows the weights
-matters   what does the model lose without the head?         nats of its loss, or 1 − cos of its vector; dark where
+matters   what does the model lose with the head at zero?    nats of its loss, or 1 − cos of its vector; dark where
                                                              nobody asked
 
 A head is a *sink* where half of its weight or more is parked on special tokens, periods and commas, the first token of
 a causal model, or on one and the same token whoever looks. No lamp is green over a sink, nor beside a red one: such a
-map should not be shown as an explanation.
+map should not be shown as an explanation. A lamp that would be green there is *held* back at amber, and says that
+its own answer is yes and which lamp holds it.
 
 >>> [lamp.colour for lamp in lamps(Head(null_share=0.0, unique_rows=1.0, carried=0.8, parked=0.1))]
 ['green', 'green', 'dark']
 >>> [lamp.colour for lamp in lamps(Head(null_share=0.0, unique_rows=1.0, carried=0.8, parked=0.5, on="."))]
 ['amber', 'amber', 'dark']
+>>> lamps(Head(null_share=0.0, unique_rows=1.0, carried=0.4)).unique.says
+'No other weights give this output (0 % in the null space). Yes, but held back: not to be shown (Carries anything?).'
 """
 
 from __future__ import annotations
@@ -69,6 +72,7 @@ class Lamp:
     colour: Colour
     level: float | None
     says: str
+    held: bool = False  # yes by itself, but amber for another lamp's sake
 
 
 class Lamps(NamedTuple):
@@ -91,32 +95,47 @@ class Lamps(NamedTuple):
 def lamps(head: Head) -> Lamps:
     """The three lamps of a head."""
     found = Lamps(_unique(head), _carries(head), _matters(head))
-    if is_sink(head) or "red" in {lamp.colour for lamp in found}:
-        return Lamps(*(replace(lamp, colour="amber", level=0.5) if lamp.colour == "green" else lamp for lamp in found))
-    return found
+    red = [ASKED[lamp.question] for lamp in found if lamp.colour == "red"]
+    if not red and not is_sink(head):
+        return found
+    why = f"not to be shown ({', '.join(red)})" if red else f"a sink ({ASKED['carries']})"
+    return Lamps(*(_held(lamp, why) if lamp.colour == "green" else lamp for lamp in found))
+
+
+def _held(lamp: Lamp, why: str) -> Lamp:
+    return replace(lamp, colour="amber", level=0.5, says=f"{lamp.says} Yes, but held back: {why}.", held=True)
 
 
 def is_sink(head: Head) -> bool:
     return _known(head.parked) and (head.parked or 0.0) >= SINK - EPSILON
 
 
-def summed_up(found: Sequence[Lamps]) -> str:
-    """What the lamps of several heads come to, in one sentence."""
-    return summed_up_of([each.showing for each in found], sinks=sum(each.sink for each in found))
+def summed_up(found: Sequence[Lamps], *, asks: str) -> str:
+    """What the lamps of several heads come to; `asks`: what would ask whether they matter, where that was not asked."""
+    asked = all(each.matters.colour != "dark" for each in found)
+    sinks = sum(each.sink for each in found)
+    return summed_up_of([each.showing for each in found], sinks=sinks, asks="" if asked else asks)
 
 
-def summed_up_of(showing: Sequence[str], *, sinks: int) -> str:
+def summed_up_of(showing: Sequence[str], *, sinks: int, asks: str = "") -> str:
     """The same of what may be shown, head by head.
 
     >>> summed_up_of(["yes", "no", "no"], sinks=1)
     'Of 3 maps 1 may be shown as what the head did, 0 with care and 2 not; 1 is of a sink.'
+    >>> summed_up_of(["yes"], sinks=0, asks="--exact")
+    'So far, the map may be shown as what the head did. Whether the head matters was not asked (--exact asks).'
     """
     parked = {0: "none is of a sink", 1: "1 is of a sink"}.get(sinks, f"{sinks} are of sinks")
-    if len(showing) == 1:
+    so_far = "So far, " if asks else ""
+    one = len(showing) == 1
+    unasked = f" Whether the {'head matters' if one else 'heads matter'} was not asked ({asks} asks)." if asks else ""
+    if one:
         may = {"yes": "may be shown", "with care": "may be shown with care", "no": "should not be shown"}[showing[0]]
-        return f"The map {may} as what the head did{'; it is of a sink' if sinks else ''}."
+        said = f"the map {may} as what the head did{'; it is of a sink' if sinks else ''}."
+        return f"{so_far}{said if asks else said.capitalize()}{unasked}"
     yes, care, no = (showing.count(one) for one in ("yes", "with care", "no"))
-    return f"Of {len(showing)} maps {yes} may be shown as what the head did, {care} with care and {no} not; {parked}."
+    said = f"{len(showing)} maps {yes} may be shown as what the head did, {care} with care and {no} not; {parked}."
+    return f"{so_far}{'of' if asks else 'Of'} {said}{unasked}"
 
 
 # --- the questions ---
@@ -168,7 +187,7 @@ def _matters(head: Head) -> Lamp:
         return Lamp("matters", "dark", None, "Not asked: what the model does without this head is not known yet.")
     how = "" if head.exact else ", to first order"
     better = " for the better" if moved < 0 else ""
-    says = f"Without it the output moves by {abs(moved):.2g} {head.unit}{better}{how}."
+    says = f"With it at zero the output moves by {abs(moved):.2g} {head.unit}{better}{how}."
     return _lit("matters", abs(moved), MATTERS, says)
 
 

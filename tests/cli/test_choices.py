@@ -102,14 +102,17 @@ def test_the_verdict_counts_the_maps_that_may_be_shown() -> None:
     table = pl.DataFrame({"show": shown, "sink": [None, None, "[SEP]", "[SEP]", None, None]})
     proof = "Captured numbers reproduce the model to 3e-07 (relative)."
     assert _verdict(trace, table, None) == (  # pyright: ignore[reportArgumentType]
-        "5 tokens, head size 4. Of 6 maps 2 may be shown as what the head did, 1 with care and 3 not; 2 are of "
-        f"sinks. Read `--quantity effective` or `norm` beside raw where a lamp is not ✓. {proof}"
+        "5 tokens, head size 4. So far, of 6 maps 2 may be shown as what the head did, 1 with care and 3 not; 2 are "
+        "of sinks. Whether the heads matter was not asked (--exact asks). Read `--quantity effective` or `norm` beside "
+        f"raw where a lamp is not ✓. {proof}"
     )
-    good = table.filter(pl.col("show") == "yes")
+    good = table.filter(pl.col("show") == "yes").with_columns(matters=0.5)
     assert _verdict(trace, good, None) == (  # pyright: ignore[reportArgumentType]
         "5 tokens, head size 4. Of 2 maps 2 may be shown as what the head did, 0 with care and 0 not; none is of "
         f"a sink. {proof}"
     )
+    one = _verdict(trace, table[:1], None)  # pyright: ignore[reportArgumentType]
+    assert "So far, the map may be shown as what the head did. Whether the head matters was not asked (--exact" in one
     assert _verdict(trace, table.drop("show"), None) == f"5 tokens, head size 4. {proof}"  # pyright: ignore[reportArgumentType]
 
 

@@ -39,7 +39,7 @@ def test_inspect_prints_a_table_and_a_verdict(headwise):
     assert code == 0
     assert all(f"L1.H{head}" in out for head in range(4))
     assert "L0.H0" not in out
-    assert "head size 6. Of 4 maps 0 may be shown" in out
+    assert "head size 6. So far, of 4 maps 0 may be shown" in out
     assert "lamps: unique? carries anything? matters?" in out
 
 
@@ -56,6 +56,17 @@ def test_lamps_in_inspect_are_those_of_the_rule(headwise):
         "heads"
     ]
     assert all(row["lamp_matters"] != "dark" for row in asked)
+    held = [row for row in asked if row["held"]]
+    assert all(set(row["held"].split(", ")) <= {"unique", "carries", "matters"} for row in held)
+    assert any("unique" in row["held"] for row in held)
+    out = headwise("inspect", "the city .", "--model", "tiny:bert", "--matters")[1]
+    assert "○" in out.partition("lamps: ")[0]
+    assert (
+        "matters: distance of the sentence vector (1 − cos) with the head at zero, to first order; a report's ablation "
+        "puts its mean there"
+    ) in out
+    assert "may be shown as what the head did" in out
+    assert "was not asked" not in out
 
 
 def test_inspect_writes_numbers_that_agree(headwise, tmp_path):

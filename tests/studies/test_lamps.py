@@ -110,7 +110,8 @@ def test_answers_say_how_many_maps_may_be_shown_and_name_the_sinks() -> None:
     heads = [(0.0, 0.9, 0.1), (0.0, 0.6, 0.2), (0.0, 0.9, 0.5)]
     said = [answer.says.replace("\u00a0", " ") for answer in Lit().answers(table(heads, 0.8), SETTING)]
     assert said == [
-        "Of 3 maps 1 may be shown as what the head did, 2 with care and 0 not; 1 is of a sink. "
+        "So far, of 3 maps 1 may be shown as what the head did, 2 with care and 0 not; 1 is of a sink. Whether "
+        "the heads matter was not asked (ablation asks). "
         "By the lamps of the mean over 7 texts.",
         "Unique? In the mean over heads 0.0 % of the squared weights change nothing (0.0 % to 0.0 %, 7 texts).",
         "Carries anything? In the mean over heads 80 % of what is sent follows the weights (80 % to 80 %, 7 texts).",

@@ -119,5 +119,7 @@ function severalLine(facts: Facts, place: Place, view: string): string {
   const sinks = heads.filter((head) => head.sink).length;
   const where = view === "model" ? "" : " of this layer";
   const parked = sinks === 0 ? "none is of a sink" : sinks === 1 ? "1 is of a sink" : `${sinks} are of sinks`;
-  return `${facts.n} tokens, head size ${facts.d_head}. Of ${heads.length} maps${where} ${count("yes")} may be shown as what the head did, ${count("with care")} with care and ${count("no")} not; ${parked}.`;
+  const asked = heads.every((head) => head.lamps[2]![0] !== "dark");
+  const said = `${heads.length} maps${where} ${count("yes")} may be shown as what the head did, ${count("with care")} with care and ${count("no")} not; ${parked}.`;
+  return `${facts.n} tokens, head size ${facts.d_head}. ${asked ? `Of ${said}` : `So far, of ${said} Whether the heads matter was not asked (--matters asks).`}`;
 }

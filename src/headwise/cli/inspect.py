@@ -95,7 +95,7 @@ def inspect(
     if figure is not None:
         written.append(_draw(trace, table, figure, words=words, query=query, stack=stack))
     if json_ != "-":
-        _print(trace, table, quantity, stack, answer)
+        _print(trace, table, quantity, stack, answer, exact=exact)
         for path in written:
             print(f"wrote {path}", file=sys.stderr)
 
@@ -221,9 +221,13 @@ def telling_head(trace: Trace, table: pl.DataFrame, stack: str | None) -> tuple[
     return places[int(torch.stack(agree).nan_to_num(1.0).argmin())]
 
 
-def _print(trace: Trace, table: pl.DataFrame, quantity: str, stack: str | None, answer: Answered | None) -> None:
+def _print(
+    trace: Trace, table: pl.DataFrame, quantity: str, stack: str | None, answer: Answered | None, *, exact: bool
+) -> None:
     from rich.console import Console
     from rich.text import Text as RichText
+
+    from headwise.interventions.outcomes import kind_of
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(RichText(" ".join(trace.queries(stack).tokens)))
@@ -232,7 +236,21 @@ def _print(trace: Trace, table: pl.DataFrame, quantity: str, stack: str | None, 
     console.print(_rich_table(table, f"{trace.model_name}: {_named(quantity)}, mean over rows"))
     if LAMPS[0] in table.columns:
         console.print(RichText(LEGEND, style="dim"))
+    if "matters" in table.columns:
+        console.print(RichText(_matters_legend(kind_of(trace.model), exact=exact), style="dim"))
     console.print(RichText(_verdict(trace, table, stack)))
+
+
+def _matters_legend(kind: str, *, exact: bool) -> str:
+    """
+    >>> _matters_legend("sentence", exact=True)
+    "matters: distance of the sentence vector (1 − cos) with the head at zero; a report's ablation puts its mean there"
+    """
+    from headwise.interventions.outcomes import DISTANCES, SAID
+
+    what = SAID[kind] if kind in DISTANCES else f"change of the {SAID[kind]}"
+    how = "" if exact else ", to first order"
+    return f"matters: {what} with the head at zero{how}; a report's ablation puts its mean there"
 
 
 def _named(quantity: str) -> str:
@@ -256,11 +274,15 @@ UNSHOWN = (
     "first",
     "sent",
     "show",
+    "held",
     *LAMPS,
 )
 MARKS = {"green": "✓", "amber": "~", "red": "✗", "dark": "·"}
 COLOURS = {"green": "green", "amber": "yellow", "red": "red", "dark": "bright_black"}
-LEGEND = "lamps: unique? carries anything? matters?  ✓ yes  ~ with care  ✗ no  · not known (--matters asks)"
+LEGEND = (
+    "lamps: unique? carries anything? matters?  ✓ yes  ~ with care  ✗ no  · not known (--matters asks)  "
+    "○ yes, but held back: the map is of a sink, or another lamp is ✗"
+)
 
 
 def _rich_table(table: pl.DataFrame, title: str) -> Any:
@@ -285,7 +307,9 @@ def _lamps(row: dict[str, Any]) -> Any:
     """Three marks, told apart by their shape where there is no colour."""
     from rich.text import Text as RichText
 
-    return RichText.assemble(*((MARKS[row[name]], COLOURS[row[name]]) for name in LAMPS))
+    held = (row.get("held") or "").split(", ")
+    marks = {name: "○" if name.removeprefix("lamp_") in held else MARKS[row[name]] for name in LAMPS}
+    return RichText.assemble(*((mark, COLOURS[row[name]]) for name, mark in marks.items()))
 
 
 def _cell(value: Any) -> str:
@@ -306,6 +330,7 @@ def _verdict(trace: Trace, table: pl.DataFrame, stack: str | None) -> str:
     size = f"{facts.n} tokens, head size {facts.d_head}."
     if "show" not in table.columns:
         return f"{size} {proof}"
-    told = summed_up_of(table["show"].to_list(), sinks=int(table["sink"].is_not_null().sum()))
+    asks = "" if "matters" in table.columns else "--exact"
+    told = summed_up_of(table["show"].to_list(), sinks=int(table["sink"].is_not_null().sum()), asks=asks)
     other = " Read `--quantity effective` or `norm` beside raw where a lamp is not ✓."
     return f"{size} {told}{'' if (table['show'] == 'yes').all() else other} {proof}"

@@ -110,7 +110,7 @@ class Lit(Study):
             return
         whole, heads = table.row(by_predicate=pl.col("name") == ALL, named=True), table.filter(pl.col("name") != ALL)
         texts = counted(setting.tokens["documents"], "text")
-        yield Answer(BELIEVE, f"{summed_up(_lit(heads))} By the lamps of the mean over {texts}.")
+        yield Answer(BELIEVE, f"{summed_up(_lit(heads), asks='ablation')} By the lamps of the mean over {texts}.")
         yield _voted(whole, "unique", "null_share", "of the squared weights change nothing", NULL.colour)
         yield _voted(whole, "carries", "carried", "of what is sent follows the weights", CARRIED.colour)
         sinks = heads.filter(pl.col("sink")).sort("parked", descending=True)

@@ -48,9 +48,10 @@ def head_table(trace: Trace, quantity: str = "raw", *, stack: str | None = None)
 
 
 def with_lamps(table: pl.DataFrame, read: Sequence[Head]) -> pl.DataFrame:
-    """Of every head the colours of its three lamps, whether its map may be shown, and where a sink parks."""
+    """Of every head the colours of its lamps, which are held back, whether its map may be shown, where a sink parks."""
     lit = [lamps(head) for head in read]
     columns = {f"lamp_{name}": [getattr(found, name).colour for found in lit] for name in QUESTIONS}
+    columns |= {"held": [", ".join(lamp.question for lamp in found if lamp.held) or None for found in lit]}
     columns |= {"show": [found.showing for found in lit]}
     columns |= {"sink": [head.on if found.sink else None for found, head in zip(lit, read, strict=True)]}
     return table.with_columns(pl.Series(name, values, pl.String) for name, values in columns.items())
