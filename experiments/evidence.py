@@ -41,7 +41,7 @@ NO_TIME = "not run: no processor time was left"
 # Why a cell has no number, no interval or no control: by model, and by study, or study and item ("" for any).
 REASONS: dict[str, dict[str, str]] = {
     "demo": {
-        "mixing": "the table of all 408 pairs was stored without parts or controls",
+        "mixing": "stored without parts of the texts, and the run with controls did not end in time",
     },
     "demo-base": {
         "probe": "not run: trains probes of 144 heads for three seeds",
