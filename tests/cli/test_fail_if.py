@@ -1,10 +1,12 @@
 """Conditions for pipelines: each operator on both sides of its limit, and everything that must not pass in silence."""
 
 import math
+import sys
 
 import pytest
 import typer
 
+from headwise.cli import main
 from headwise.cli.fail_if import end, failures, parsed
 from headwise.errors import InputError
 
@@ -68,3 +70,13 @@ def test_a_reason_ends_with_exit_code_1(capsys: pytest.CaptureFixture[str]) -> N
         end(["x is 1"])
     assert left.value.exit_code == 1
     assert capsys.readouterr().err == "headwise: failed: x is 1\n"
+
+
+def test_accuracy_is_refused_before_anything_is_run_where_no_label_is_named(monkeypatch, capsys, tmp_path) -> None:
+    words = ["verdict", "tiny:bert", "--fail-if", "accuracy<0.8", "--out", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["headwise", *words])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.strip().endswith("no column of labels is named; give --label COLUMN.")
+    assert not (tmp_path / "out").exists()

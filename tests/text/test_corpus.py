@@ -216,6 +216,7 @@ def test_a_dataset_is_read_through_a_copy(monkeypatch):
         ("a.txt", "\0\n\n", {}, r"got none, skipped 1 binary"),
         ("a.txt", "x", {"kind": "docx"}, r"must be of kind blocks, lines.*got 'docx'"),
         ("a.tsv", "a\tb\n1\t2\n", {}, r"must have a usual text column.*it has a, b"),
+        ("a.csv", "text;stars\ngood;1\n", {}, r"separated by commas.* first line is 'text;stars'.* separated by ';'"),
         ("a.tsv", "a\tb\n1\t2\n", {"columns": ("c",)}, r"must have columns c; it has a, b"),
         ("a.parquet", "no parquet at all", {}, r"must be a parquet file"),
     ],

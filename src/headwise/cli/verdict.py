@@ -11,6 +11,7 @@ import typer
 
 from headwise.cli import options, run
 from headwise.cli.fail_if import FailIf, end, failures, parsed
+from headwise.errors import InputError
 
 HELP = """May a heatmap of this model's attention be shown as an explanation? Yes, with care, or no, on one page.
 
@@ -56,6 +57,8 @@ def verdict(
     from headwise.studies.answers import VERDICTS
 
     conditions = parsed(fail_if or [], NAMES)
+    if label is None and any("accuracy" in condition for condition in fail_if or []):
+        raise InputError("accuracy is that of labelled texts, but no column of labels is named; give --label COLUMN.")
     names = [one.strip() for one in studies.split(",")]
     found = make(
         name, corpus=corpus, out=out, studies=names, task=task, device=device,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from headwise.errors import InputError
@@ -249,6 +250,9 @@ def checked(row: Sequence[Any], label: Any, skipped: Counter[str]) -> Iterator[T
         yield Text(text.strip(), None if pair is None else pair.strip(), 0, None if label is None else str(label))
 
 
+SEPARATORS = (";", "|", "\t")  # what other programs put between columns
+
+
 def pick_columns(source: Source, there: Sequence[str]) -> tuple[list[str], str | None]:
     """The text columns asked for, else the first usual ones, and the label's, in any case; they must be there."""
     label = None if source.label is None else str(source.label)
@@ -259,9 +263,16 @@ def pick_columns(source: Source, there: Sequence[str]) -> tuple[list[str], str |
         if all(name is not None for name in found):
             columns = [str(name) for name in found[: len(choice)]]
             return columns, None if label is None else str(found[-1])
+    other = next((mark for mark in SEPARATORS if len(there) == 1 and mark in there[0]), None)
+    if other is not None:
+        raise InputError(
+            f"Columns of {source.name} must be separated by commas, or by tabs in a .tsv, but its first line is "
+            f"{there[0][:80]!r}; write the file anew with commas (its columns seem to be separated by {other!r})."
+        )
     asked = [*map(str, source.columns or ()), *([] if label is None else [label])]
     wanted = f"columns {', '.join(asked)}" if asked else "a usual text column (text, sentence, …)"
-    example = f"--columns {there[0]}" + (f" --label {there[-1]}" if len(there) > 1 else "") if there else "--columns"
+    first, *rest = (quote(name) for name in there) if there else ("COLUMN",)
+    example = f"--columns {first}" + (f" --label {rest[-1]}" if rest else "")
     raise InputError(
         f"Corpus {source.name} must have {wanted}; it has {', '.join(there)[:200]}. Name what holds text and label, as "
         f"in {example} (in Python columns= and label=)."
