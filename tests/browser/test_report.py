@@ -115,3 +115,25 @@ def test_it_is_readable_on_a_narrow_screen(html: str, open_html: Open) -> None:
     for cell in opened.page.locator("#verdict td").all():
         box = cell.bounding_box()
         assert box["x"] + box["width"] <= 400, "no column of the verdict is out of sight"
+    for cell in opened.page.locator("#claims td").all():
+        box = cell.bounding_box()
+        assert box is None or box["x"] + box["width"] <= 400, "nor of the claims"
+    opened.page.locator("#lamps-lamps").scroll_into_view_if_needed()
+    opened.until("document.getElementById('lamps-lamps').dataset.drawn")
+    cells = "[...document.querySelectorAll('#lamps-lamps g.mark-rect path')]"
+    ends = opened.page.evaluate(f"() => {cells}.map(cell => cell.getBoundingClientRect().right)")
+    assert max(ends) <= 400, "panels stand below each other"
+
+
+def test_charts_follow_the_theme_and_fill_their_card(html: str, open_html: Open) -> None:
+    opened = open_html(html, theme="dark")
+    opened.page.locator("#surface-fig4").scroll_into_view_if_needed()
+    opened.until("document.getElementById('surface-fig4').dataset.drawn")
+    look = "getComputedStyle(document.querySelector('#surface-fig4{}')).{}"
+    assert opened.page.evaluate(f"() => {look.format('', 'backgroundColor')}") == "rgb(23, 27, 34)"
+    assert "invert" in opened.page.evaluate(f"() => {look.format(' svg.marks', 'filter')}")
+    assert opened.page.evaluate(f"() => {look.format(' svg.marks > rect', 'fill')}") == "rgba(0, 0, 0, 0)"
+    card, chart = (opened.page.locator(f"#surface-fig4{part}").bounding_box() for part in ("", " svg.marks"))
+    assert chart["width"] > card["width"] - 40
+    opened.page.emulate_media(media="print")
+    assert opened.page.evaluate(f"() => {look.format(' svg.marks', 'filter')}") == "none", "paper is white"

@@ -298,6 +298,8 @@ def test_stored_results_can_be_browsed(visit: Callable[..., Opened], theme: str)
     opened.until("document.querySelector('figure img').naturalWidth > 100")
     opened.until("document.querySelector('figure').getAttribute('aria-busy') === 'false'")
     assert opened.page.locator("figure.coming").count() == 0, "the spinner ends with the picture"
+    look = opened.page.evaluate("getComputedStyle(document.querySelector('figure img')).filter")
+    assert ("invert" in look) == (theme == "dark"), "figures follow the theme"
     opened.page.click('[data-column="entropy"]')
     assert opened.page.locator("td:nth-child(1)").all_text_contents() == ["L0.H1", "L0.H0", "L0.H2"]
     opened.page.click('[data-column="entropy"]')

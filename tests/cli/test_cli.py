@@ -158,6 +158,7 @@ def test_lists(headwise):
         (["inspect", TEXT, "--figure", "no/such/folder/out.svg"], "does not; make it first"),
         (["inspect", TEXT, "--task", "parsing"], "masked-lm"),
         (["inspect", TEXT, "--query", "900", "--figure", "/tmp/never-written.svg"], "900 was asked for"),
+        (["inspect", TEXT, "--key", "1", "--layer", "0"], "--head and --query beside it"),
         (["view"], "either a text or a saved trace"),
         (["view", "--from", "no-such-file"], "trace.save"),
         (["show", "no-such-folder"], "manifest.json"),

@@ -80,6 +80,19 @@ def valid_run(monkeypatch, capsys, words: list[str]) -> str:
 def test_inspect(monkeypatch, capsys) -> None:
     said = valid_run(monkeypatch, capsys, ["inspect", "the dog", "--model", "tiny:bert", "--json", "-"])
     assert valid(said, "inspect")["output_error"] < 1e-5
+    assert valid(said, "inspect")["query_key"] is None
+
+
+def test_inspect_of_one_cell(monkeypatch, capsys) -> None:
+    cell = ["--layer", "1", "--head", "2", "--query", "3", "--key", "1"]
+    words = ["inspect", "the old dog", "--model", "tiny:llama", *cell, "--json", "-"]
+    said = valid(valid_run(monkeypatch, capsys, words), "inspect")
+    found = said["query_key"]
+    assert (found["where"], found["tokens"]) == ("L1.H2", [said["tokens"][3], said["tokens"][1]])
+    dot = sum(row["query"] * row["key"] for row in found["dimensions"])
+    assert found["dot"] == pytest.approx(dot, rel=1e-5, abs=1e-9)
+    assert found["score"] == pytest.approx(found["times"] * dot + found["added"], rel=1e-4, abs=1e-7)
+    assert all(row["pair"] is not None for row in found["dimensions"]), "RoPE turns all of them"
 
 
 def test_doctor(monkeypatch, capsys) -> None:

@@ -84,6 +84,20 @@ def test_a_head_that_looks_at_what_came_after_the_same_word() -> None:
     assert "what came after" not in {one.what for one in telling(once)}
 
 
+@pytest.mark.parametrize(("weight", "told"), [(0.75, True), (0.125, False)])
+def test_alignment_is_the_head_whose_words_choose_each_other(weight: float, told: bool) -> None:
+    sources, targets = side(("der", "Hund", "bellt", "</s>")), side(("dogs", "bark", "</s>"))
+    sources, targets = (replace(each, special=(*[False] * (len(each) - 1), True)) for each in (sources, targets))
+    maps = np.zeros((1, 2, 3, 4), np.float32)
+    maps[0, 0, :, 1] = 0.9, 0.8, 0.8  # both words look at Hund, which can be paired with one of them alone
+    maps[0, 1, 0, 1], maps[0, 1, 1, 2] = weight, weight  # dogs - Hund, bark - bellt
+    maps[0, 1, 2, 3] = 1.0  # a special token is no word
+    found = telling(replace(stack_of(maps, (), "cross"), queries=targets, keys=sources))
+    scores = {one.what: (one.head, one.score) for one in found}
+    assert scores["alignment"] == ((1, pytest.approx(weight)) if told else (0, pytest.approx(0.45)))
+    assert scores.get("words") == ((0, pytest.approx(1.7 / 3)) if told else None)
+
+
 def test_nothing_is_told_of_what_has_no_heads() -> None:
     assert telling(replace(stack_of(raw()), quantities=())) == ()
     assert opening(replace(stack_of(raw()), quantities=())) == {}

@@ -15,6 +15,7 @@ from headwise.errors import InputError
 if TYPE_CHECKING:
     import polars as pl
 
+    from headwise.explanations.query_key import QueryKey
     from headwise.interventions.answered import Answered
     from headwise.traces import LongTrace, Trace
 
@@ -30,6 +31,7 @@ weights; the share of the weight that is parked on no word, and where, if that i
   headwise inspect "Once upon a time" --model demo-llm --matters
   headwise inspect "Once upon a time" --model demo-llm --exact --layer 3
   headwise inspect "Once upon a time" --model demo-llm --json -
+  headwise inspect "Once upon a time" --model demo-llm --layer 3 --head 1 --query 3 --key 0
   headwise inspect - --model demo-llm --keep top < chapter.txt
   headwise inspect --image cat.png --model google/vit-base-patch16-224
 """
@@ -41,6 +43,12 @@ HeadOption = Annotated[int | None, typer.Option(help="Only this head (from 0).")
 Stack = Annotated[str | None, typer.Option(help="encoder, decoder or cross, for encoder–decoder models.")]
 Words = Annotated[bool, typer.Option("--words", help="Maps between words, not tokens, in the figure.")]
 Query = Annotated[int | None, typer.Option(help="The token whose intervals the figure shows.")]
+Key = Annotated[
+    int | None,
+    typer.Option(
+        help="A token that --query looks at, with --layer and --head: query times key, dimension by dimension."
+    ),
+]
 Figure = Annotated[Path | None, typer.Option(help="Draw a head's maps: .svg, .png, .pdf or .html.")]
 Json = Annotated[str | None, typer.Option("--json", help="Write tokens and table as JSON; - for standard output.")]
 Csv = Annotated[Path | None, typer.Option("--csv", help="Write the table as CSV.")]
@@ -65,6 +73,7 @@ def inspect(
     stack: Stack = None,
     words: Words = False,
     query: Query = None,
+    key: Key = None,
     matters: Matters = False,
     exact: Exact = False,
     truncate: options.Truncate = False,
@@ -84,20 +93,39 @@ def inspect(
     loaded = load(model, task=own_task(model) if task is None else task, device=device)
     trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate, keep=keep)
     if keep != "all":
-        if figure is not None or matters or exact or json_ is not None:
+        if figure is not None or matters or exact or json_ is not None or key is not None:
             raise InputError("Of a long text inspect has the table (--csv, --parquet, --save); leave out the rest.")
         _inspect_long(trace, _chosen(trace.heads(stack=stack), layer, head), csv=csv, parquet=parquet, save=save)
         return
     heads = trace.heads(quantity, stack=stack)
     table = _chosen(with_matters(heads, trace, stack, exact=exact) if matters or exact else heads, layer, head)
     answer = answered(trace.model, trace.text, trace.target)
-    written = _write(trace, table, answer, json_=json_, csv=csv, parquet=parquet, save=save)
+    product = None if key is None else _product(trace, layer, head, query, key, stack)
+    written = _write(trace, table, answer, product, json_=json_, csv=csv, parquet=parquet, save=save)
     if figure is not None:
         written.append(_draw(trace, table, figure, words=words, query=query, stack=stack))
     if json_ != "-":
         _print(trace, table, quantity, stack, answer, exact=exact)
+        if product is not None:
+            print(product)
         for path in written:
             print(f"wrote {path}", file=sys.stderr)
+
+
+def _product(
+    trace: Trace, layer: int | None, head: int | None, query: int | None, key: int, stack: str | None
+) -> QueryKey:
+    if layer is None or head is None or query is None:
+        raise InputError("--key asks about one cell of one head; pass --layer, --head and --query beside it.")
+    return trace.query_key(layer, head, query, key, stack=stack)
+
+
+def _by_dimension(product: QueryKey | None) -> dict[str, Any] | None:
+    """score = times · dot + added, dot the sum of the products of the dimensions."""
+    if product is None:
+        return None
+    facts = {name: getattr(product, name) for name in ("where", "tokens", "score", "times", "dot", "added")}
+    return {**facts, "dimensions": product.table.to_dicts()}
 
 
 def _inspect_long(
@@ -152,6 +180,7 @@ def _write(
     trace: Trace,
     table: pl.DataFrame,
     answer: Answered | None,
+    product: QueryKey | None,
     *,
     json_: str | None,
     csv: Path | None,
@@ -163,7 +192,7 @@ def _write(
         facts = {"schema": "headwise-inspect-1", "model": trace.model_name, "proof_error": trace.proof_error,
                  "output_error": trace.output_error,
                  "answer": None if answer is None else {"kind": answer.kind, "choices": [*map(list, answer.choices)]},
-                 "tokens": trace.tokens, "heads": _plain(table)}  # fmt: skip
+                 "tokens": trace.tokens, "heads": _plain(table), "query_key": _by_dimension(product)}  # fmt: skip
         options.write_json(json_, facts)
         written += [] if json_ == "-" else [Path(json_)]
     return written + _write_tables(trace, table, csv=csv, parquet=parquet, save=save)

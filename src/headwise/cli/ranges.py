@@ -17,6 +17,7 @@ RANGES: Mapping[str, tuple[Any, Allowed]] = {
     "layer": (int, Allowed(least=0)),
     "head": (int, Allowed(least=0)),
     "query": (int, Allowed(least=0)),
+    "key": (int, Allowed(least=0)),
     "texts": (int, Allowed(least=2)),
     "resamples": (int, Allowed(least=100, most=10**6)),
     "port": (int, Allowed(least=0, most=65535)),

@@ -4,7 +4,8 @@ A page opens at the head that looks most sharply at words further away than the 
 sinks, and at the token where it does so most; an encoder–decoder on its cross-attention. The strip has, of the same
 stack, the head that looks most at the previous token, at the next one, at its own, most far away, from a repeated word
 to what followed it before (induction, where words are repeated), the one that parks most, and the one whose map has
-least to do with its output. Syntax is told where there is a parse: `headwise run syntax`.
+least to do with its output. Of cross-attention it has the head that pairs words up: alignment, by pattern alone; how
+right it is, `headwise align --gold` tells. Syntax is told where there is a parse: `headwise run syntax`.
 """
 
 from __future__ import annotations
@@ -113,6 +114,8 @@ def telling(stack: Stack) -> tuple[Telling, ...]:
 
 def _kinds(stack: Stack, found: Looks) -> Iterator[tuple[str, Float[np.ndarray, "layer head"], float]]:
     """What a head may be told for, the score of every head for it, and the least score that is worth telling."""
+    if not found.square:
+        yield "alignment", np.where(found.sinks, -1.0, paired_weight(found)), CLEAR
     yield ("far words" if found.square else "words"), np.where(found.sinks, -1.0, _sharpness(found)), 0.0
     if found.square:
         for what, offset in (("previous token", -1), ("next token", 1), ("the token itself", 0)):
@@ -133,6 +136,16 @@ def followers(side: Side) -> Bool[np.ndarray, "query key"]:
     found = np.zeros((n, n), bool)
     found[:, 1:] = same[:, :-1]
     return np.tril(found, -2)
+
+
+def paired_weight(found: Looks) -> Float[np.ndarray, "layer head"]:
+    """The weight on pairs of words that choose each other, a word that attends: 1 where all are paired and sharp.
+
+    A query's word is its largest, a key's word the query that gives it most: the intersection of both directions.
+    """
+    weight = np.where(found.words, found.alpha, 0.0)
+    mutual = (weight == weight.max(-1, keepdims=True)) & (weight == weight.max(-2, keepdims=True))
+    return np.where(mutual, weight, 0.0).max(-1).sum(-1) / max(1, int(found.words.any(-1).sum()))
 
 
 def _sharpness(found: Looks) -> Float[np.ndarray, "layer head"]:

@@ -15,6 +15,13 @@
 
   // Figures: Vega-Lite, its expressions interpreted and not compiled, so that the page's policy can forbid eval.
   const drawn = new Map();
+  // On a narrow page panels stand below each other, where all of them are seen.
+  const NARROW = 560;
+  const stacked = (spec) => {
+    const { hconcat, ...rest } = spec;
+    const parts = hconcat ?? rest.vconcat;
+    return parts ? { ...rest, vconcat: parts.map(stacked) } : rest;
+  };
   function draw(figure) {
     if (!drawn.has(figure)) {
       const options = {
@@ -24,16 +31,16 @@
         actions: { export: true, source: false, compiled: false, editor: false },
       };
       const place = element("div");
-      drawn.set(figure, window.vegaEmbed(place, data(figure.dataset.spec), options).then(
+      const spec = data(figure.dataset.spec);
+      drawn.set(figure, window.vegaEmbed(place, window.innerWidth < NARROW ? stacked(spec) : spec, options).then(
         ({ view }) => {
           figure.replaceChildren(place);
           view.addEventListener("click", (_event, item) => /^L\d+\.H\d+$/.test(item?.datum?.name ?? "") && find(item.datum.name));
           const chart = place.querySelector("svg.marks");
-          // A chart fills its card up to half as large again; a wide one shrinks to the page, but not below what can
-          // be read, and scrolls beyond that.
+          // A chart is drawn up to half as large again, and its card is as wide as the chart; a wide one shrinks to the
+          // page, but not below what can be read, and scrolls beyond that.
           const natural = chart ? chart.width.baseVal.value : 0;
-          if (chart) chart.style.width = `max(min(100%, ${1.5 * natural}px), ${0.65 * natural}px)`;
-          if (chart) chart.style.maxWidth = "none", chart.style.height = "auto";
+          if (chart) Object.assign(chart.style, { width: `${1.5 * natural}px`, maxWidth: "100%", minWidth: `${0.65 * natural}px`, height: "auto" });
           figure.dataset.drawn = "yes";
         },
         (error) => { figure.replaceChildren(`This figure could not be drawn: ${error.message}`); figure.dataset.drawn = "no"; },
