@@ -44,12 +44,14 @@ REASONS: dict[str, dict[str, str]] = {
         "mixing": "stored without parts of the texts, and the run with controls did not end in time",
     },
     "demo-base": {
+        "importance fig3": "has no masked-LM head; one was made for demo alone",
         "probe": "not run: trains probes of 144 heads for three seeds",
         "identity": "not run: maps of 768 × 768 take hundreds of pairs, and 40 pairs 28 s of processor a fold",
         "mixing": "not run: 29 s of processor a pair of MRPC; CoLA (fig40) was",
         "coref": NO_TIME,
     },
     "demo-llm": {
+        "importance fig3": NO_TIME,
         "probe": "a third seed was not run, each takes a training of its own",
         "identity fig2a": "no untrained networks: the claim fails without them",
         "identity fig2b": "30 layers of 576 × 576 maps for each of six untrained networks were not run",
