@@ -12,7 +12,15 @@ import headwise as hw
 from headwise.errors import UnknownNameError
 from headwise.papers import PAPERS, Job
 from headwise.papers.items import chosen_items, passes
-from headwise.papers.pictures import antecedent_heads, between_words, gold, heads_by_name, relation_heads
+from headwise.papers.kobayashi2020 import of_gradients
+from headwise.papers.pictures import (
+    antecedent_heads,
+    between_words,
+    gold,
+    heads_by_name,
+    relation_heads,
+    with_less_data,
+)
 from headwise.papers.reproduce import learned_first, reproduce
 from headwise.papers.rows import judged_again
 from headwise.papers.shown import written
@@ -136,6 +144,28 @@ def test_a_probe_learns_from_the_training_file_and_is_scored_on_the_other(data: 
     assert (count, place.read_text("utf-8")) == (2, PARSE.replace("cat", "dog") * 2 + PARSE * 2)
 
 
+def test_rates_with_less_data_stand_beside_those_with_all(load) -> None:
+    row = {"what": "rate", "map": "mlp", "set": "test", "offset": 0, "layer": 0, "tested": 0, "value": 0.8}
+    whole = pl.DataFrame([row, {**row, "tested": 1, "value": 0.1}, {**row, "set": "train", "value": 0.99}])
+    half = pl.DataFrame([{**row, "value": 0.7}])
+    spec = with_less_data(whole, load("tiny:bert"), None, half, None, half)["fractions"].to_dict()
+    rows = [(row["share"], row["value"]) for data in spec["datasets"].values() for row in data]
+    assert rows == [(50, 0.7), (90, 0.7), (100, 0.8)]
+
+
+def test_the_maps_of_gradients_have_a_table_of_their_own() -> None:
+    row = {
+        "quantity": "smooth-gradient",
+        "position": "input",
+        "extraction": "argmax",
+        "aer": 0.4,
+        "low": 0.3,
+        "high": 0.5,
+    }
+    table = pl.DataFrame([row, {**row, "quantity": "norm-sum"}, {**row, "aer": float("nan")}])
+    assert of_gradients(table).rows() == [("smooth-gradient", "input", "argmax", 40.0, 30.0, 50.0)]
+
+
 def test_lines_drawn_between_the_words_of_a_parse_are_those_of_their_tokens(load) -> None:
     """Given by a word's tokens in the mean, got in the sum; the full stop is a word of its own."""
     sentence = next(sentences(PARSE.replace("sat .", "sat.").splitlines()))
@@ -172,7 +202,10 @@ def test_jobs_on_one_corpus_share_a_pass_unless_a_study_comes_twice() -> None:
 
 def test_items_have_several_names_and_unknown_ones_are_listed() -> None:
     assert chosen_items("clark2019", ["fig2"]) == chosen_items("clark2019", ["fig2-top"])
-    assert [item.id for item in chosen_items("brunner2020", ["fig15", "fig14-17", "fig14–17"])] == ["fig14"]
+    assert [item.id for item in chosen_items("brunner2020", ["fig15", "fig14-17", "fig14–17"])] == ["fig15"]
+    assert [item.id for item in chosen_items("brunner2020", ["fig8", "fig9", "fig8-10", "fig17"])] == [
+        "fig2b", "fig9", "fig14",
+    ]  # fmt: skip
     assert [item.id for item in chosen_items("kobayashi2020", ["fig11"])] == ["fig4"]
     with pytest.raises(UnknownNameError, match="rel-pos"):
         chosen_items("clark2019", ["fig99"])

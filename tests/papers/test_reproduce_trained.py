@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from headwise.cli.settings import plan_of
 from headwise.errors import InputError, ModelError
 from headwise.models.glove import glove
 from headwise.papers import PAPERS, Training, chunking
@@ -72,7 +73,29 @@ def test_short_sentences_have_no_exact_form_and_that_is_no_error(data: Path, tmp
     names = chunking.DRAWN_FROM["three-kinds"]
     made = chunking.tables(folder, tmp_path / "out", plan=small, names=names, say=lambda _: None)
     assert made["exact"].is_empty()
-    assert set(chunking.figures(made)) == {"fig1", "three-kinds", "matched"}
+    assert set(chunking.figures(made)) == {"table1", "fig1", "three-kinds", "matched"}
+    spec = chunking.figures({"curve": made["curve"]})["table1"].to_dict()
+    rows = {(row["what"], row["name"]): row for data in spec["datasets"].values() for row in data}
+    assert set(rows) == {("f1", "base"), ("f1", "λ=0"), ("f1", "λ=3"), ("kl", "λ=0"), ("kl", "λ=3")}
+    far = made["curve"].filter(pl.col("kind") == "adversary", pl.col("lambda") == 3.0)
+    assert rows["f1", "λ=3"]["value"] == pytest.approx(far["f1"].mean())
+    assert rows["kl", "λ=3"]["value"] == pytest.approx(far["kl"].mean())
+
+
+@pytest.mark.parametrize(("written", "said"), [
+    ("lambdas=0.2,-1", "lambdas of the plan of yang must be"), ("lambdas=x", "lambdas of the plan of yang must be"),
+    ("lambda=3", "but there is no 'lambda': sentences, seeds, lambdas"), ("lambdas=3,3", "each value once"),
+    ("seeds=", "at least one"), ("rate=0", "rate of the plan of yang must be"), ("batch", "written KEY=VALUE"),
+])  # fmt: skip
+def test_a_plan_that_cannot_be_is_one_line(written: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Plan(**plan_of(Plan, [written], whose="the plan of yang"))
+
+
+def test_the_grid_is_set_by_the_command_line() -> None:
+    given = plan_of(Plan, ["lambdas=0.2,0.5,2,3", "seeds=0,1"], whose="the plan of yang")
+    assert (Plan(**given).lambdas, Plan(**given).seeds) == ((0.2, 0.5, 2, 3), (0, 1))
+    assert len([value for value in Plan().lambdas if 0.2 < value < 3]) >= 2
 
 
 def test_too_few_sentences_are_refused_in_a_line(data: Path, tmp_path: Path) -> None:

@@ -444,6 +444,18 @@ def test_alignment_names_the_map_chosen_on_other_pairs() -> None:
     ]
 
 
+def test_alignment_that_is_no_better_than_the_diagonal_is_warned_of() -> None:
+    def told(place: float) -> str:
+        rows = [("raw", 0, None, 0.72, 0.5, True, 0.9), ("the diagonal", None, None, place, 0.5, True, 0.9)]
+        return said("alignment", aligned(rows), DOING)[0].partition("3 pairs.")[2]
+
+    assert told(0.721) == ""
+    assert told(0.72) == (
+        f" That is no better than the diagonal, words aligned by their places alone (72{NB}%): was the model trained "
+        "for these languages, in this direction?"
+    )
+
+
 def test_alignment_goes_by_agreement_without_gold_links() -> None:
     table = aligned([("raw", 0, None, None, None, False, 0.2), ("alti", 1, None, None, None, False, 0.6)])
     assert said("alignment", table, DOING) == [

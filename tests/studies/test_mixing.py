@@ -295,6 +295,23 @@ def test_example_is_one_row_of_the_maps() -> None:
         np.testing.assert_allclose(rows["value"].to_numpy(), maps[layer, 4].numpy(), rtol=1e-6)
 
 
+@pytest.mark.parametrize(("asked", "tokens"), [("1:4:2", [4, 2]), ("1*3", [2, 7, 12])])
+def test_several_tokens_of_a_text_each_have_their_rows_and_a_figure(asked: str, tokens: list[int]) -> None:
+    model = exact("bert")
+    study = mixing(quantities=("rollout",), example=asked)
+    state, coded = folded(model, study), model.encode(*TEXTS[1])
+    tokens = tokens if ":" in asked else [(2 * at + 1) * len(coded) // 6 for at in range(3)]
+    table = study.table(state, setting(model)).filter(pl.col("kind") == "example")
+    maps = ORIGINS["rollout"](model, model.batch([coded])).maps[0]
+    for token in tokens:
+        rows = table.filter((pl.col("layer") == 1) & (pl.col("statistic") == f"1:{token}"))
+        np.testing.assert_allclose(rows["value"].to_numpy(), maps[1, token].numpy(), rtol=1e-6)
+    charts = study.figures(state, setting(model))
+    titles = [charts[f"fig{19 + at}"].to_dict()["title"]["text"] for at in range(len(tokens))]
+    assert [title.split("token ")[1].split(" ")[0] for title in titles] == [str(token) for token in tokens]
+    assert f"fig{19 + len(tokens)}" not in charts
+
+
 def test_default_example_is_the_middle_token_of_the_first_text() -> None:
     model = exact("llama")
     table = mixing(quantities=("rollout",)).table(folded(model, mixing(quantities=("rollout",))), setting(model))

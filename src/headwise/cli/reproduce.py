@@ -19,6 +19,7 @@ Papers: clark2019, brunner2019, brunner2020, kobayashi2020, yang. What cannot be
   headwise reproduce --list
   headwise reproduce clark2019 --item fig2-top --data DATA --out out
   headwise reproduce kobayashi2020 --data DATA --model bert-base-uncased --out out
+  headwise reproduce yang --item table1 --set lambdas=0.2,0.5,1,2,3 --data DATA --out out
 """
 Name = Annotated[str | None, typer.Argument(help="A paper.", show_default=False)]
 ItemName = Annotated[list[str] | None, typer.Option("--item", help="An item by its name; all otherwise. Repeatable.")]
@@ -52,19 +53,18 @@ def reproduce(
         return
     if paper is None or data is None:
         raise InputError("A paper and --data FOLDER must be given; `headwise reproduce --list` shows what there is.")
-    from headwise.cli.settings import settings_of
     from headwise.papers import Job
     from headwise.papers.items import chosen_items
     from headwise.papers.reproduce import reproduce as make
 
     chosen = [one.job for one in chosen_items(paper, item or [])]
     studies = list(dict.fromkeys(job.study for job in chosen if isinstance(job, Job)))
-    if chosen and not studies and (set_ or model != "demo"):
-        raise InputError(f"{paper} trains taggers of its own, so --model and --set do not apply; leave them out.")
+    if chosen and not studies and model != "demo":
+        raise InputError(f"{paper} trains taggers of its own, so --model does not apply; leave it out.")
     table = make(
         paper, data=data, out=out, model=model, task=task, device=device, items=item or [],
         first=first, controls=controls, control_texts=control_texts,
-        settings=settings_of(",".join(studies), None, set_) if set_ else None, engine=engine, workers=workers,
+        settings=_settings(paper, studies, set_), engine=engine, workers=workers,
         threads=threads, say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
     if json_ is not None:
@@ -74,6 +74,19 @@ def reproduce(
     if json_ != "-":
         _print_verdicts(table, model if studies else "here")
         print(f"wrote {out}/verdicts.csv, {out}/figures")
+
+
+def _settings(paper: str, studies: list[str], assignments: list[str] | None) -> dict[str, dict[str, Any]] | None:
+    """What --set says to the studies of a paper, or to the plan of one that trains models of its own."""
+    if not assignments:
+        return None
+    from headwise.cli.settings import plan_of, settings_of
+
+    if studies:
+        return settings_of(",".join(studies), None, assignments)
+    from headwise.papers.chunking import Plan
+
+    return {paper: plan_of(Plan, assignments, whose=f"the plan of {paper}")}
 
 
 def _print_items(paper: str | None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
+from headwise.allowed import check_fields
 from headwise.errors import InputError
 from headwise.studies import STUDIES
 from headwise.studies.study import RENAMED, with_new_names
@@ -34,6 +35,15 @@ def settings_of(studies: str, quantity: str | None, assignments: Sequence[str]) 
             chosen[name][new] = _value(value, known[name][new])
     for name, given in chosen.items():
         STUDIES[name].from_settings(given)  # refuses what is out of range before a model is loaded
+    return chosen
+
+
+def plan_of(kind: type[Any], assignments: Sequence[str], *, whose: str) -> dict[str, Any]:
+    """The same for what is planned by a dataclass and is no study: `--set lambdas=0.2,0.5,1,3`."""
+    known, chosen = {field.name: field for field in fields(kind)}, {}
+    for where, value in map(_parted, assignments):
+        chosen[where] = _value(value, known[where]) if where in known else value
+    check_fields(kind, chosen, whose=whose)
     return chosen
 
 

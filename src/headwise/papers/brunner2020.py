@@ -33,7 +33,7 @@ from headwise.papers.data import (
     paraphrases,
     wikipedia,
 )
-from headwise.papers.pictures import another_attention, raw_effective_null
+from headwise.papers.pictures import SHARES, another_attention, raw_effective_null, with_less_data
 
 PEAK = 0.2  # of a layer's attention: less is no peak
 LONGER = 1.5  # times the shortest texts: less is no sweep over lengths
@@ -52,6 +52,16 @@ def null_space(table: Table) -> Seen:
     if left < 0.5:
         raise NotComparableError("texts are not longer than the heads are wide")
     return Seen(left, f"at {length:.0f} tokens, of rank {most:.0f}")
+
+
+def freedom_by_layer(table: Table) -> Table:
+    """§3.3 over the corpus: a row a layer, then a row a bucket of lengths (all layers), with the four numbers."""
+    rows = first_stack(table).filter(pl.col("paper") == "§3.3").with_columns(pl.col("length").round(0))
+    layers = rows.filter(pl.col("length").is_null()).pivot("what", index="name", values="value", maintain_order=True)
+    lengths = rows.filter(pl.col("length").is_not_null()).sort("length")
+    wide = lengths.pivot("what", index="length", values="value", aggregate_function="mean", maintain_order=True)
+    named = wide.select(pl.format("{} keys", pl.col("length").cast(pl.Int64)).alias("name"), pl.exclude("length"))
+    return pl.concat([layers, named], how="diagonal")
 
 
 def falling(table: Table) -> Seen:
@@ -202,7 +212,13 @@ def less_local(table: Table) -> Seen:
 NULL, IDENTITY, MIXING = (
     wikipedia("nullspace"),
     paraphrases("identity", solver="newton"),
-    paraphrases("mixing", texts=0),
+    paraphrases("mixing", texts=0, example="0*7"),
+)
+FREE = wikipedia("nullspace", intervals=2)
+ADAM: dict[str, Any] = {"solver": "adam", "folds": 1}  # the paper has 10 folds: --set folds=10, and much patience
+LESS = tuple(
+    paraphrases("identity", maps=("linear", "mlp"), distances=("cosine",), cross=False, fraction=share, **ADAM)
+    for share in SHARES
 )
 LENGTHS = Job("nullspace", WIKITEXT, WIKITEXT_GET, run={"truncate": True, "max_tokens": 512})  # paragraphs as they are
 INFERENCE: dict[str, Any] = {"columns": ("sentence1", "sentence2")}  # MNLI, or any tsv whose columns have these names
@@ -228,8 +244,8 @@ PAPER = Paper(
                   "directions of a row of the longest texts that change nothing", null_space, above=0.5,
                   form="number"),
         ), also=("§3.1–3.2",)),
-        Item("alternative", "another attention, the same output (§3.3)", NULL, ("maps",), also=("§3.3",),
-             pictures=another_attention),
+        Item("alternative", "another attention, the same output: of one head, and how free rows are (§3.3)", FREE,
+             ("maps", "freedom"), also=("§3.3",), pictures=another_attention, rows=freedom_by_layer),
         Item("fig1a", "raw against effective attention, by length", LENGTHS, ("fig1a",), (
             Claim("raw and effective attention part as texts grow", "r = 1 up to 64 tokens, falling after",
                   "Pearson's r of the longest texts", falling, below=0.9, form="number"),
@@ -246,15 +262,20 @@ PAPER = Paper(
                   "rate without a map at a third of the depth", without_map, above=0.9, unit="folds", least=4),
         )),
         Item("fig2b", "maps tested on other layers", IDENTITY,
-             ("fig2b", "fig8", "fig9", "fig10", "matrix-linear-cosine"), (
+             ("fig2b", "fig8", "matrix-linear-cosine"), (
             Claim("the first layer's map does not serve the last", "below 70 against 93 %",
                   "rate on the last layer of its own map less that of the first layer's", first_map_fails, above=0.1,
                   unit="folds", least=4, form="points"),
             Claim("the last layer's map serves the first", "94 %, rising downwards",
                   "rate of the last layer's map on the first", last_map_serves, above=0.9, unit="folds", least=4),
-        ), also=("fig8–10",)),
-        Item("fig7", "train and test rates; with less data",
-             paraphrases("identity", solver="newton", sets=("test", "train")), ("fig7",), also=("B.2",)),
+        ), also=("fig8",)),
+        Item("fig9", "fig2 as the paper trains it: linear maps and MLPs by Adam, on their own and on other layers",
+             paraphrases("identity", maps=("none", "linear", "mlp"), **ADAM),
+             ("fig2a", "fig2b", "fig8", "fig9", "fig10"), also=("fig10", "fig8–10")),
+        Item("fig7", "train and test rates, linear maps and MLPs",
+             paraphrases("identity", maps=("linear", "mlp"), sets=("test", "train"), cross=False, **ADAM), ("fig7",)),
+        Item("B.2", "with 50, 80, 90 and 100 % of the data", LESS[-1], ("fractions",), pictures=with_less_data,
+             beside=LESS[:-1]),
         Item("fig11", "from a layer to the one below", paraphrases("identity", solver="newton", target="previous"),
              ("fig11",), (
             Claim("the layer below can be recovered", "nearly always", "rate in the worst layer", recovered, above=0.9,
@@ -262,10 +283,13 @@ PAPER = Paper(
         ), also=("fig12", "fig13")),
         Item("fig14", "neighbours of the token",
              paraphrases("identity", maps=("linear",), solver="newton", folds=4, offsets=(-3, -2, -1, 1, 2, 3)),
-             ("fig14", "fig15", "fig16", "fig17"), (
+             ("fig14", "fig17"), (
             Claim("neighbours are recovered less well than the token", "far below the token itself",
                   "rate of the best neighbour after the last layer", neighbours, below=0.9, unit="folds", least=4),
-        ), also=("fig14–17",)),
+        ), also=("fig17",)),
+        Item("fig15", "neighbours by linear maps and MLPs, trained by Adam",
+             paraphrases("identity", maps=("linear", "mlp"), offsets=(-3, -2, -1, 1, 2, 3), cross=False, **ADAM),
+             ("fig14", "fig15", "fig16", "fig17"), also=("fig16", "fig14–17")),
         Item("fig3a", "a token's share in its own hidden token", MIXING, ("fig3a",), OWN),
         Item("fig3b", "tokens that are not their own main part", SURE, ("fig3b",), (
             Claim("after the first layer every token is mainly itself", "0 in layers 1–3",
@@ -281,7 +305,8 @@ PAPER = Paper(
                   "the same after the last layer over that after the first", less_local, below=0.9),
         )),
         Item("fig18", "what [CLS] is made of", MIXING, ("fig18",)),
-        Item("fig19", "one token's context, layer by layer", MIXING, ("fig19",), also=("fig19–25",)),
+        Item("fig19", "the context of seven tokens of a text, layer by layer", MIXING,
+             tuple(f"fig{number}" for number in range(19, 26)), also=("fig19–25",)),
         Item("fig26", "shares by part of speech",
              Job("mixing", MRPC, MRPC_GET, {"texts": 0, "tags": "spacy"}), ("fig26-37",), also=("fig26–37",)),
         Item("fig38", "the same on CoLA",

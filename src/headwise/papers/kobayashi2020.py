@@ -133,6 +133,12 @@ def errors_by_layer(table: Table) -> Table:
     return pl.concat([wide, wide.select(pl.lit("mean").alias("layer"), pl.exclude("layer").mean())])
 
 
+def of_gradients(table: Table) -> Table:
+    """AER in percent of the maps made by gradients, with their intervals."""
+    rows = table.filter(pl.col("quantity").str.contains("gradient") & pl.col("aer").is_finite())
+    return rows.select("quantity", "position", "extraction", *(pl.col(name) * 100 for name in ("aer", "low", "high")))
+
+
 def diagonal(table: Table) -> Seen:
     """The baseline that knows no words: source and target aligned by place."""
     rows = table.filter((pl.col("quantity") == "the diagonal") & pl.col("aer").is_finite())
@@ -217,6 +223,9 @@ PAPER = Paper(
                   "AER by norms for the word to come, or of the diagonal, less that for the word just read",
                   input_position, above=0.0, **PAIRED),
         ), also=("table3",), rows=errors_by_layer),
+        Item("smoothgrad", "alignment error of SmoothGrad with 30 samples (table3)",
+             translations("alignment", gradients=("smooth-gradient",), samples=30), ("fig7", "table3"),
+             rows=of_gradients),
         Item("fig8", "soft alignments beside the reference", ALIGNMENT, ("fig8", "fig13-17"), also=("fig13–17",)),
     ),
 )  # fmt: skip

@@ -18,6 +18,7 @@ from headwise.models.model import Model
 from headwise.papers.claim import Table, first_stack, percent
 from headwise.plots.bipartite import lines_between
 from headwise.plots.head import Panel, head_figure
+from headwise.plots.lines import line_by
 from headwise.plots.plane import named
 from headwise.plots.theme import themed
 from headwise.text.conllu import Sentence, words_of
@@ -29,6 +30,7 @@ KINDS = {"entropy": "attends broadly", "previous": "attends to the previous toke
          "to_separator": "attends to separators", "to_first": "attends to the first token"}  # fmt: skip
 RELATIONS = 4
 FEW_PAIRS = 20
+SHARES = (0.5, 0.8, 0.9, 1.0)  # of the sentences to learn from
 
 Charts = Mapping[str, Any]
 
@@ -135,6 +137,23 @@ def another_attention(table: Table, model: Model, document: Document) -> Charts:
         f"changes by {found.change:.0e} of itself at the most (rounding)."
     ]
     return {"maps": _panels(panels, trace, f"{model.name}: two attentions with one output", caption)}
+
+
+def with_less_data(table: Table, model: Model, _: Document, *less: Table | None) -> Charts:
+    """Brunner et al. 2020 B.2: tokens recovered by maps that saw a part of the sentences; `table` saw all of them."""
+    there = {share: one for share, one in zip(SHARES, (*less, table), strict=True) if one is not None}
+    rows = pl.concat([one.with_columns(share=pl.lit(round(100 * share))) for share, one in there.items()])
+    rows = rows.filter(
+        (pl.col("what") == "rate") & (pl.col("layer") == pl.col("tested")) & (pl.col("set") == "test")
+        & (pl.col("offset") == 0)
+    )  # fmt: skip
+    panels = [
+        line_by(rows.filter(map=kind).select("layer", "share", "value"), "share", colour="layer",
+                titles=("sentences to learn from (%)", f"tokens recovered, {kind} (share)"))
+        for kind in rows["map"].unique(maintain_order=True).to_list()
+    ]  # fmt: skip
+    words = "One line a layer; test sentences, cosine distance. A line that still rises would gain by more sentences."
+    return {"fractions": themed(alt.hconcat(*panels), f"{model.name}: tokens recovered with less data", words)}
 
 
 def beginning(model: Model, document: Document, words: int | None) -> Trace:

@@ -111,7 +111,7 @@ PAPER = Paper(
             Claim("a tagger of one layer and four heads does the task", "F1 0.90", "test F1", tagger,
                   above=0.9 - NEAR, control="uniform attention put in", form="number", **SEEDS),
         ), rows=by_lambda),
-        Item("table1", "adversaries trained from scratch, over λ", trained("curve"), ("three-kinds",), (
+        Item("table1", "adversaries trained from scratch, over λ", trained("curve"), ("table1", "three-kinds"), (
             Claim("an adversary of λ = 0.2 tags as well as the base", "0.90 and 0.90", "F1 lost",
                   adversary_tags_as_well, below=NEAR, control="uniform attention put in", form="points", **SEEDS),
             Claim("one of λ = 3 does not", "0.75 against 0.90", "F1 lost", much_divergence_costs, above=0.05,

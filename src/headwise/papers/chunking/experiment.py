@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headwise.allowed import SEED, check_fields, setting
 from headwise.errors import InputError
 from headwise.models.glove import glove
 from headwise.results.files import write_files
@@ -41,7 +42,7 @@ from headwise.studies.adversary.tagging.features import Padded, Vocabulary
 from headwise.studies.adversary.tagging.frozen import FORMS, Stored, guided, probe, probe_loss
 from headwise.studies.adversary.tagging.tagger import Attention, Shape, initial, tagged
 
-LAMBDAS = (0.0, 0.003, 0.01, 0.02, 0.05, 0.2, 3.0)
+LAMBDAS = (0.0, 0.003, 0.01, 0.02, 0.05, 0.2, 0.5, 1.0, 3.0)
 RULES = ("uniform", "random", "permuted base")
 GUIDING = (0.01, 0.2, 3.0)  # the λ of adversaries whose attention guides a probe too
 Say = Callable[[str], None]
@@ -51,21 +52,27 @@ Say = Callable[[str], None]
 class Plan:
     """Everything that a number of this experiment depends on."""
 
-    sentences: int = 0  # of the files, the first so many; 0 for all
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    lambdas: tuple[float, ...] = LAMBDAS
-    distance: str = "nll"
-    divergence: str = "kl"
+    sentences: int = setting(0, least=0)  # of the files, the first so many; 0 for all
+    seeds: tuple[int, ...] = setting((0, 1, 2, 3, 4), least=0, most=SEED)
+    lambdas: tuple[float, ...] = setting(LAMBDAS, least=0, most=1000)
+    distance: str = setting("nll", one_of=("nll", "tvd"))
+    divergence: str = setting("kl", one_of=("kl", "js"))
     pos: bool = False
-    seldom: int = 20
-    d_feature: int = 32
-    dropout: float = 0.1
-    batch: int = 8
-    rate: float = 4e-3
-    base_epochs: int = 5
-    adversary_epochs: int = 3
-    probe_epochs: int = 3
-    probe_sentences: int = 2000  # probes are trained on about so many; 0 for all
+    seldom: int = setting(20, least=0)
+    d_feature: int = setting(32, least=1)
+    dropout: float = setting(0.1, least=0, below=1)
+    batch: int = setting(8, least=1)
+    rate: float = setting(4e-3, above=0, most=10)
+    base_epochs: int = setting(5, least=1)
+    adversary_epochs: int = setting(3, least=1)
+    probe_epochs: int = setting(3, least=1)
+    probe_sentences: int = setting(2000, least=0)  # probes are trained on about so many; 0 for all
+
+    def __post_init__(self) -> None:
+        check_fields(type(self), vars(self), whose="the plan of yang")
+        check_lambdas(self.lambdas)
+        if not self.seeds:
+            raise InputError("seeds of the plan of yang must be at least one; leave them out for five.")
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,30 @@ def _fig1(tables: Tables) -> Any:
     )  # fmt: skip
 
 
+def _table1(tables: Tables) -> Any:
+    means = over_seeds(tables["curve"].filter(pl.col("kind") == "adversary"), ["lambda"], ["f1", "kl"])
+    name = pl.format("λ={}", pl.col("lambda").round(3)).str.replace(r"\.0$", "")
+    rows = pl.concat([
+        means.select(what=pl.lit(what), name=name, value=what, low=f"{what}_low", high=f"{what}_high")
+        for what in ("f1", "kl")
+    ])  # fmt: skip
+    base = mean_interval(by_kind(tables["curve"], "base"))
+    rows = pl.concat([
+        rows,
+        pl.DataFrame([("f1", "base", *base)], schema=rows.schema, orient="row"),
+    ])  # fmt: skip
+    panels = {"f1": "test F1 (share)", "kl": "KL from the base's attention (nats)"}
+    return themed(
+        intervals.dots(rows, panels, order=["base", *means.select(name)["literal"].to_list()], control="base"),
+        "CoNLL-2000: adversaries trained from scratch, by λ (table1)",
+        "A larger λ drives attention farther from the base's; dashed: the base. Mean of the seeds, 95 % intervals.",
+    )
+
+
+def by_kind(curve: pl.DataFrame, kind: str) -> list[float]:
+    return curve.filter(pl.col("kind") == kind)["f1"].to_list()
+
+
 def _three_kinds(tables: Tables) -> Any:
     means, knees, rows = _means(tables), tables["knees"], []
     for name, kind in (("instances", f"per instance, TVD ≤ {EPSILON:g}"), ("exact", "exact (longer than the head)")):
@@ -168,10 +192,11 @@ def _table2(tables: Tables) -> Any:
 
 
 DRAWN: Mapping[str, Callable[[Tables], Any]] = {
-    "fig1": _fig1, "three-kinds": _three_kinds, "matched": _matched, "ranks": _ranks, "importance": _importance,
-    "table2": _table2,
+    "table1": _table1, "fig1": _fig1, "three-kinds": _three_kinds, "matched": _matched, "ranks": _ranks,
+    "importance": _importance, "table2": _table2,
 }  # fmt: skip
 DRAWN_FROM: Mapping[str, tuple[str, ...]] = {
-    "fig1": ("curve", "knees"), "three-kinds": ("curve", "knees", "instances", "exact"), "matched": ("curve", "knees"),
+    "table1": ("curve",), "fig1": ("curve", "knees"),
+    "three-kinds": ("curve", "knees", "instances", "exact"), "matched": ("curve", "knees"),
     "ranks": ("ranks",), "importance": ("importance",), "table2": ("probes",),
 }  # fmt: skip

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 
 from headwise.studies.tables import counted, ends, percent
+
+DIAGONAL = "the diagonal"
 
 
 def aligned(table: pl.DataFrame, pairs: int) -> str:
@@ -20,4 +25,15 @@ def aligned(table: pl.DataFrame, pairs: int) -> str:
         row = together.sort("agreement", descending=True, nulls_last=True).row(0, named=True)
         error = f"{percent(row['agreement'])} of its links are found from both sides"
     where = f"{row['quantity']} of decoder layer {row['layer']}, {row['position']} position"
-    return f"Words are aligned best by {where}: {error}, over {counted(pairs, 'pair')}."
+    return f"Words are aligned best by {where}: {error}, over {counted(pairs, 'pair')}.{warned(table, row)}"
+
+
+def warned(table: pl.DataFrame, best: Mapping[str, Any]) -> str:
+    """A sentence where words aligned by their places alone do no worse than the best map."""
+    place = table.filter(pl.col("quantity").eq(DIAGONAL) & pl.col("aer").is_finite())["aer"].to_list()
+    if not place or best["aer"] is None or not best["aer"] >= min(place):
+        return ""
+    return (
+        f" That is no better than the diagonal, words aligned by their places alone ({percent(min(place))}): was the "
+        "model trained for these languages, in this direction?"
+    )

@@ -8,6 +8,7 @@ tangents of document d come from the seed (seed, d).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,7 +53,8 @@ class Mixing(Study):
 
     `target`: the output that `output-weighted` follows: sum, predicted, gold or the number of a class. `tags`: corpus
     (those that a CoNLL-U corpus brings), none, spacy, or a CoNLL-U file with a sentence for each document (for each
-    text of a pair) in order; `tagset`: xpos or upos. `example`: document:token, or a document for its middle token.
+    text of a pair) in order; `tagset`: xpos or upos. `example`: document:token (also several, 0:3:7), a document for
+    its middle token, or document*count for so many tokens spread over it.
     `texts`: how many documents from the first on are asked, as each costs many passes; 0 for all.
     """
 
@@ -109,7 +111,7 @@ class Mixing(Study):
             tags = self._tags(text, document, note)
             state = plus(state, facts(maps, text, tags, causal=model.causal, error=error))
             if document == self._example[0]:
-                state |= example(maps, text, document, self._example_token(text))
+                state |= example(maps, text, document, self._example_tokens(text))
         return state
 
     def table(self, state: State, setting: Setting) -> pl.DataFrame:  # noqa: ARG002
@@ -182,19 +184,22 @@ class Mixing(Study):
         return found
 
     @cached_property
-    def _example(self) -> tuple[int, int | None]:
-        document, _, token = str(self.example).partition(":")
-        if not (document.isdecimal() and (token.isdecimal() or str(self.example) == document)):
-            raise InputError(f"An example is document:token, both from 0, but {self.example!r} was asked for.")
-        return int(document), int(token) if token else None
+    def _example(self) -> tuple[int, tuple[int, ...], int]:
+        """The document; its tokens, or how many there shall be."""
+        found = re.fullmatch(r"([0-9]+)(?:\*([1-9][0-9]*)|((?::[0-9]+)*))", str(self.example))
+        if found is None:
+            raise InputError(
+                f"An example is document:token, both from 0, or document*count, but {self.example!r} was asked for."
+            )
+        return int(found[1]), tuple(int(token) for token in (found[3] or "").split(":")[1:]), int(found[2] or 1)
 
-    def _example_token(self, text: Encoding) -> int:
-        document, token = self._example
-        if token is not None and token >= len(text):
+    def _example_tokens(self, text: Encoding) -> tuple[int, ...]:
+        document, tokens, count = self._example
+        if max(tokens, default=0) >= len(text):
             raise InputError(
                 f"Document {document} has tokens 0 to {len(text) - 1}, but example {self.example} was asked for."
             )
-        return len(text) // 2 if token is None else token
+        return tokens or tuple(dict.fromkeys((2 * at + 1) * len(text) // (2 * count) for at in range(count)))
 
 
 def _label(model: Model, note: Any) -> Int[Tensor, "1"]:

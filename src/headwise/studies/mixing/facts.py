@@ -84,13 +84,13 @@ def unsure(maps: Maps, error: Maps) -> Bool[Tensor, "layer token"]:
     return (own - rival).abs() < SURE * torch.hypot(own_error, rival_error)
 
 
-def example(maps: Maps, text: Encoding, document: int, token: int) -> Stats:
-    """One token's origins through the layers, with the tokens' names as bytes: a state holds only tensors."""
+def example(maps: Maps, text: Encoding, document: int, tokens: Sequence[int]) -> Stats:
+    """The origins of some tokens through the layers, with the tokens' names as bytes: a state holds only tensors."""
     names = bytearray("\n".join(name.replace("\n", " ") for name in text.tokens).encode())
     return {
-        "example": Pieces.of({document: maps[:, token].T.float().contiguous()}),
+        "example": Pieces.of({document: maps[:, list(tokens)].permute(1, 2, 0).float().contiguous()}),
         "example tokens": Pieces.of({document: torch.frombuffer(names, dtype=torch.uint8).clone()}),
-        "example token": Pieces.of({document: torch.tensor([token])}),
+        "example token": Pieces.of({document: torch.tensor(list(tokens))}),
     }
 
 

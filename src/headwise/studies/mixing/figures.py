@@ -69,7 +69,8 @@ def mixing_figures(state: State, model: str, quantity: str) -> dict[str, Any]:
     if "separator" in state:
         charts["fig18"] = first_token_figure(page)
     if (example := example_tokens(state)) is not None:
-        charts["fig19"] = example_figure(page, *example)
+        document, tokens, names = example
+        charts |= {f"fig{19 + at}": example_figure(page, document, token, names) for at, token in enumerate(tokens)}
     if tags_of(state):
         charts |= {
             "fig3": tag_figure(page, sorted({page.layers[0], page.layers[-1]})),
@@ -182,6 +183,7 @@ def first_token_figure(page: Page) -> Any:
 def example_figure(page: Page, document: int, token: int, names: list[str]) -> Any:
     labels = numbered(names)
     rows = page.table.filter((pl.col("kind") == "example") & pl.col("layer").is_in(page.layers))
+    rows = rows.filter(pl.col("statistic") == f"{document}:{token}")
     at = pl.col("group").str.split(" ").list.first().cast(pl.Int64)
     table = rows.sort(at, "layer").select(
         "layer", "value", token=at.replace_strict(dict(enumerate(labels)), return_dtype=pl.String)

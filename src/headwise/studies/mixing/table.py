@@ -44,12 +44,12 @@ def tags_of(state: State) -> list[str]:
     return sorted(key.removeprefix("tag-own ") for key in state if key.startswith("tag-own "))
 
 
-def example_tokens(state: State) -> tuple[int, int, list[str]] | None:
-    """Document, token and the names of all tokens of the example, where its document was read."""
+def example_tokens(state: State) -> tuple[int, list[int], list[str]] | None:
+    """Document, tokens and the names of all tokens of the example, where its document was read."""
     if "example" not in state:
         return None
     named, token = state.pieces("example tokens"), state.pieces("example token")
-    return named.numbers[0], int(token.tensors[0][0]), bytes(named.tensors[0].tolist()).decode().split("\n")
+    return named.numbers[0], token.tensors[0].tolist(), bytes(named.tensors[0].tolist()).decode().split("\n")
 
 
 def _own(state: State) -> Iterator[Row]:
@@ -112,12 +112,13 @@ def _example(state: State) -> Iterator[Row]:
     told = example_tokens(state)
     if told is None:
         return
-    document, token, names = told
-    maps = state.pieces("example").tensors[0]
-    for at, name in enumerate(names):
-        yield from _layers(
-            "example", f"{at} {name}", f"{document}:{token}", maps[at].double(), torch.ones(maps.shape[1])
-        )
+    document, tokens, names = told
+    kept = state.pieces("example").tensors[0]
+    for token, maps in zip(tokens, kept.view(len(tokens), len(names), -1), strict=True):
+        for at, name in enumerate(names):
+            yield from _layers(
+                "example", f"{at} {name}", f"{document}:{token}", maps[at].double(), torch.ones(maps.shape[1])
+            )
 
 
 def _layers(kind: str, group: str, name: str, values: Float[Tensor, " layer"], counts: Any) -> Iterator[Row]:
