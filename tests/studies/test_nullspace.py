@@ -10,10 +10,7 @@ import polars as pl
 import pytest
 import torch
 
-from headwise.measures.simplex import interval as simplex_interval
-from headwise.papers.brunner2020 import freedom_by_layer
 from headwise.stats import Moments
-from headwise.stats.reservoir import hashed
 from headwise.studies.nullspace import NullSpace, agreement
 from headwise.studies.study import State
 from headwise.text.categories import CATEGORIES
@@ -177,56 +174,3 @@ def test_figures(family: str) -> None:
     charts = STUDY.figures(state_of(family), setting(exact(family)))
     names = ["rank", "fig1a", "fig1b", "fig1c", "fig5", "mass"]
     assert_drawable(charts, [*names, *([f"{name}-cross" for name in names] if family == "bart" else [])])
-
-
-FREE = NullSpace(bucket=4, buckets=12, points=50, intervals=1)
-
-
-@pytest.mark.parametrize(("family", "stack"), [("bert", "self"), ("llama", "self"), ("bart", "cross")])
-def test_freedom_is_that_of_rows_one_by_one(family: str, stack: str) -> None:
-    """§3.3: directions by the rank of [T, 1]; widths by the vertices of the polytope, of the rows that were drawn."""
-    model, about = exact(family), setting(exact(family))
-    state = folded(model, FREE)
-    table = FREE.table(state, about).filter((pl.col("paper") == "§3.3") & (pl.col("stack") == stack))
-    twin = Twin(model, TEXTS, stack)
-    for index, layers in twin.layers.items():
-        free, sampled = [], []
-        for document, layer in enumerate(layers):
-            alpha, seen = layer.alpha[0].numpy(), layer.visible[0].numpy()
-            values = layer.head_value[0].numpy()
-            for head in range(len(alpha)):
-                for keys in seen:
-                    t = np.concatenate([values[head][keys], np.ones((keys.sum(), 1))], axis=1)
-                    free.append(keys.sum() - np.linalg.matrix_rank(t, tol=1e-5))
-            ids = torch.arange(1) + (document * 4096 + index) * 4096
-            for number in ids.tolist():
-                one = torch.tensor([number])
-                row = int(hashed(one, 0)) % len(seen)
-                head = int(hashed(one, 1)) % len(alpha)
-                own, v = alpha[head, row][seen[row]], values[head][seen[row]]
-                chosen = np.random.default_rng(number).permutation(len(own))[:4]
-                low, high = simplex_interval(own, v)
-                sampled.append([(high - low)[chosen].mean(), (high - low)[own.argmax()]])
-        found = dict(
-            table.filter(pl.col("length").is_null() & (pl.col("layer") == index)).select("what", "value").rows()
-        )
-        assert found["free_rows"] == pytest.approx(np.mean(np.array(free) > 0), abs=1e-12)
-        assert found["free_directions"] == pytest.approx(np.mean(free), abs=1e-12)
-        assert [found["width"], found["width_top"]] == pytest.approx(np.mean(sampled, axis=0).tolist(), abs=1e-6)
-
-
-def test_freedom_does_not_know_batches_or_blocks() -> None:
-    model = exact("llama")
-    whole = folded(model, FREE)
-    assert_same(folded(model, FREE, batch_tokens=1), whole, near=1e-6)
-    assert_same(in_blocks(model, FREE, rows=5), in_blocks(model, FREE, rows=256), near=1e-6)
-
-
-def test_freedom_is_drawn_and_tabulated() -> None:
-    about = setting(exact("bert"))
-    charts = FREE.figures(folded(exact("bert"), FREE), about)
-    assert_drawable(charts, ["freedom"])
-    assert "freedom" not in STUDY.figures(state_of("bert"), about)
-    rows = freedom_by_layer(FREE.table(folded(exact("bert"), FREE), about))
-    assert rows.columns == ["name", "free_rows", "free_directions", "width", "width_top"]
-    assert rows["name"].to_list()[:4] == ["L0", "L1", "L2", "4 keys"]

@@ -70,7 +70,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         check_fields(type(self), vars(self), whose="the plan of yang")
-        check_lambdas(self.lambdas)
+        object.__setattr__(self, "lambdas", check_lambdas(tuple(map(float, self.lambdas))))
         if not self.seeds:
             raise InputError("seeds of the plan of yang must be at least one; leave them out for five.")
 
