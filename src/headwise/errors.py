@@ -13,6 +13,10 @@ class TooLongError(InputError):
     """A text with more tokens than the model reads."""
 
 
+class WholeMapsError(InputError, AttributeError):
+    """A long text was asked for what needs whole maps; an AttributeError, so that `hasattr` says no."""
+
+
 class ModelError(HeadwiseError):
     """A model that cannot be found, loaded, or analysed."""
 

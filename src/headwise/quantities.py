@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from headwise.errors import InputError
+from headwise.errors import InputError, UnknownNameError
 from headwise.registry import Entry, Registry, T, unknown
 
 if TYPE_CHECKING:
@@ -139,6 +139,15 @@ def find(name: str) -> Quantity:
         if name in registry:
             return registry.entry(name)
     raise unknown("quantity", name, [each.name for each in every()])
+
+
+def unknown_map(kind: Kind, name: str) -> UnknownNameError:
+    """The error for a name that is no map of a kind: of which kind it is, or what there is of this one."""
+    other = next((each.kind for each in every() if each.name == name), None)
+    if other is None:
+        return unknown(f"{kind} quantity", name, [each.name for each in every() if each.kind == kind])
+    article = "a" if other == "mixing" else "an"
+    return UnknownNameError(f"{name!r} is {article} {other} quantity, and no {kind} one; ask trace.{other}({name!r}).")
 
 
 def every() -> list[Quantity]:

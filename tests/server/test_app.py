@@ -171,10 +171,20 @@ def test_a_large_body_is_refused_whether_or_not_it_says_so(client):
     refused(client.post("/api/jobs", content=parts(), headers={"content-type": "application/json"}), 413)
 
 
+def test_what_was_asked_for_and_is_not_there_is_named(client):
+    assert "tiny:t5, but '/etc' was asked for" in refused(
+        client.post("/api/jobs", json={"text": "a", "model": "/etc"}), 400
+    )
+    asked = {"text": "a", "quantity": "x" * 500}
+    assert f"but '{'x' * 78}… was asked for" in refused(client.post("/api/jobs", json=asked), 400)
+    assert "but 'all' was asked for" in refused(client.post("/api/jobs", json={"text": "a", "show": "all"}), 400)
+
+
 def test_a_text_of_too_many_tokens_fails_with_the_reason(client):
     told = finished(client, text=" ".join(["city"] * 40))
     assert told["state"] == "failed"
-    assert "32" in told["error"]
+    assert told["error"].startswith("A text may have 32 tokens here, but this has ")
+    assert told["error"].endswith("; send a shorter one (start the server with a larger --max-tokens).")
     assert "32" in finished(client, text="a", pair=" ".join(["city"] * 40), model="tiny:t5")["error"]
     refused(client.get(f"/api/jobs/{told['id']}/page"), 409)
 

@@ -90,6 +90,7 @@ def inspect(
     from headwise.interventions.answered import answered
     from headwise.models.load import load, own_task
 
+    print(f"loading {model} …", file=sys.stderr, flush=True)
     loaded = load(model, task=own_task(model) if task is None else task, device=device)
     trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate, keep=keep)
     if keep != "all":

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Iterable
@@ -212,6 +213,10 @@ def _check_complete(name: str, task: str | None, missing: Iterable[str]) -> None
 
 def _check_folder(where: str) -> None:
     folder = Path(where)
+    if where.startswith((".", "/", "~")) and not os.path.exists(where):
+        raise ModelError(
+            f"A model's folder must exist, but {where[:120]} does not (looked for from {Path.cwd()}); check the path."
+        )
     if not folder.is_dir():
         return
     if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
@@ -256,8 +261,10 @@ def _unreadable(name: str, task: str | None, error: Exception) -> ModelError:
         return ModelError(f"{name} cannot be made{f' for {task}' if task else ''}: {whole(text)}")
     if os.path.exists(name):  # subtle: Path.exists raises where a name is too long
         return ModelError(f"{name} could not be read: {whole(text)}")
-    known = ", ".join([*PACKAGED, "tiny:bert"])
+    known = [*PACKAGED, *SHIPPED, "tiny:bert"]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+    do = f"did you mean {near[0]!r}?" if near else "check the name and the network."
     return ModelError(
-        f"{name[:120]!r} is neither a folder, nor a packaged model ({known}), nor could it be had from the hub; check "
-        f"the name and the network. The hub says: {whole(text)}"
+        f"{name[:120]!r} is neither a folder, nor a packaged model ({', '.join(known)}), nor could it be had from the "
+        f"hub; {do} The hub says: {whole(text)}"
     )

@@ -15,6 +15,7 @@ from headwise.explanations.explain import explain
 from headwise.interventions.off import head_named
 from headwise.models.model import Model
 from headwise.server.jobs import Job
+from headwise.text.tokens import encode
 from headwise.traces import Trace
 from headwise.viewer.build import html_of
 from headwise.viewer.explained import page as explained_page
@@ -93,13 +94,27 @@ def asked(body: Any, models: Sequence[str]) -> Ask:
         raise InputError("There must be a text, but it is empty; type one.")
     model, quantity = body.get("model", models[0]), body.get("quantity", "quick")
     if model not in models:
-        raise InputError(f"The model must be one that the server was started with: {', '.join(models)}; choose one.")
+        raise InputError(
+            f"The model must be one that the server was started with: {', '.join(models)}, but {_got(model)} was asked "
+            "for; choose one."
+        )
     if not isinstance(quantity, str) or quantity not in (*SETS, *quantity_labels()):
-        raise InputError("The quantity must be quick, all, or one of `headwise list quantities`; choose one of these.")
+        raise InputError(
+            f"The quantity must be quick, all, or one of `headwise list quantities`, but {_got(quantity)} was asked "
+            "for; choose one of these."
+        )
     show = body.get("show", SHOWS[0])
     if show not in SHOWS:
-        raise InputError(f"What is shown must be one of {', '.join(SHOWS)}; choose one of these.")
+        raise InputError(
+            f"What is shown must be one of {', '.join(SHOWS)}, but {_got(show)} was asked for; choose one."
+        )
     return Ask(text, str(model), pair, quantity, _text(body, "off") or None, str(show), _cell(body.get("why")))
+
+
+def _got(value: Any) -> str:
+    """What a visitor sent, short enough for a sentence."""
+    said = repr(value)
+    return said if len(said) <= 80 else f"{said[:79]}…"
 
 
 def _cell(why: Any) -> Mapping[str, Any] | None:
@@ -149,12 +164,17 @@ def page_for(job: Job, models: Mapping[str, Model], *, max_tokens: int) -> bytes
 
 def _check_length(model: Model, ask: Ask, most: int) -> None:
     """Before the model runs: maps grow with the square of the tokens."""
-    if not model.is_encoder_decoder:
-        model.encode(ask.text, ask.pair, limit=most)
-        return
-    model.encode(ask.text, limit=most)
-    if ask.pair is not None and (tokens := len(model.encode_target(ask.pair))) > most:
-        raise TooLongError(f"A target may have {most} tokens here, but this has {tokens}; send a shorter one.")
+    limit = min(most, model.limit or most)
+    text = encode(model.tokenizer, ask.text, None if model.is_encoder_decoder else ask.pair, limit=None)
+    sides = {"text": len(text)}
+    if model.is_encoder_decoder and ask.pair is not None:
+        sides["target"] = len(model.encode_target(ask.pair))
+    for side, tokens in sides.items():
+        if tokens > limit:
+            more = "start the server with a larger --max-tokens" if limit == most else "the model reads no more"
+            raise TooLongError(
+                f"A {side} may have {limit} tokens here, but this has {tokens}; send a shorter one ({more})."
+            )
 
 
 @contextmanager

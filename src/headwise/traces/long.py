@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import torch
@@ -24,7 +24,7 @@ from jaxtyping import Float, Int, Int32
 from torch import Tensor
 from torch.nn.functional import pad
 
-from headwise.errors import InputError
+from headwise.errors import InputError, WholeMapsError
 from headwise.measures.reductions import diagonal, row_entropy, squared_norms
 from headwise.quantities import ATTENTION
 from headwise.text.terminal import visible
@@ -34,6 +34,10 @@ from headwise.types import Encoding, Layer
 BLOCK = 64  # tokens a block
 BLOCK_BYTES = 32 * 2**20  # of the map of one layer that is held at once
 OFFSETS = {"previous": -1, "current": 0, "next": 1}
+WHOLE = (
+    *("attention", "mixing", "origins", "quantity", "nullspace", "lamps", "figure", "why", "query_key", "brought"),
+    *("alternative_attention", "attention_interval", "rival_weights", "of", "layers", "hidden"),
+)  # what only a trace of whole maps has
 FACTS = ("entropy", "first", *OFFSETS, "null_share")
 
 
@@ -117,6 +121,16 @@ class LongTrace(Shown):
             f"<headwise.LongTrace of {len(self.text)} tokens through {self.model_name}, the {kept} strongest entries a "
             f"row: {begins} …>"
         )
+
+    if not TYPE_CHECKING:  # for type checkers, what is not there is not there
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in WHOLE:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise WholeMapsError(
+                f"{name} needs whole maps, which a trace of the strongest entries does not keep; use .top, .row or "
+                '.blocks, or trace again with keep="all".'
+            )
 
     @property
     def tokens(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from torch import Tensor
 from headwise.changes import Change, called
 from headwise.errors import InputError, ModelError
 from headwise.measures import agreement, nullspace, simplex, whitening
-from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, check_options, find
+from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, check_options, find, unknown_map
 from headwise.text.terminal import visible
 from headwise.traces.ways import WAYS, Shown
 from headwise.types import Encoding, Layer
@@ -122,12 +122,16 @@ class Trace(Shown):
 
     def attention(self, name: str = "raw", *, stack: str | None = None) -> Float[Tensor, "layer head query key"]:
         """An attention quantity: raw, effective, null or norm."""
+        if name not in ATTENTION:
+            raise unknown_map("attention", name)
         return torch.cat([ATTENTION[name](layer) for layer in self.of(stack)])
 
     def mixing(self, name: str, *, stack: str | None = None) -> Float[Tensor, "layer query key"]:
         """A mixing quantity, heads merged: norm-residual, globenc, alti, value-zeroing …"""
         if name in PASSES:
             return self._by_passes(name, PASSES[name], {}, stack)
+        if name not in MIXING:
+            raise unknown_map("mixing", name)
         return torch.cat([MIXING[name](layer) for layer in self.of(stack)])
 
     def origins(self, name: str, *, stack: str | None = None, **options: Any) -> Float[Tensor, "layer token input"]:
@@ -135,6 +139,8 @@ class Trace(Shown):
 
         Row l is the output of block l. `options` are the method's own, e.g. k=64, exact=True or mixing="globenc".
         """
+        if name not in ORIGINS:
+            raise unknown_map("origins", name)
         method = ORIGINS[name]
         return self._by_passes(name, lambda *given, **more: method(*given, **more).maps, options, stack, method)
 
@@ -222,8 +228,7 @@ class Trace(Shown):
     ) -> tuple[Float[Tensor, " key"], Float[Tensor, " key"]]:
         """For every key the smallest and the largest weight among all distributions with the same head output."""
         whole = self._layer(layer, head, stack)
-        if not 0 <= query < whole.alpha.shape[2]:
-            raise InputError(f"Queries go from 0 to {whole.alpha.shape[2] - 1}, but {query} was asked for.")
+        _check_number("Queries", query, whole.alpha.shape[2])
         row, values, seen = self._row(whole, head, query)
         ends = torch.zeros(2, whole.alpha.shape[3], device=whole.alpha.device)
         ends[:, seen] = torch.tensor(np.stack(simplex.interval(row, values))).to(ends)
@@ -283,8 +288,7 @@ class Trace(Shown):
         whole = self._layer(layer, head, stack)
         visible = whole.visible[0]
         for name, place, size in zip(("Queries", "Keys"), (query, key), visible.shape, strict=True):
-            if not 0 <= place < size:
-                raise InputError(f"{name} go from 0 to {size - 1}, but {place} was asked for.")
+            _check_number(name, place, size)
         if not visible[query, key]:
             raise InputError(f"A query must see the key, but {query} does not see {key}; there is no score.")
         return whole
@@ -349,9 +353,7 @@ class Trace(Shown):
         found = {candidate.index: candidate for candidate in self.of(stack)}
         if layer not in found:
             raise InputError(f"Layers of this trace are {', '.join(map(str, found))}, but {layer} was asked for.")
-        heads = found[layer].alpha.shape[1]
-        if not 0 <= head < heads:
-            raise InputError(f"Heads go from 0 to {heads - 1}, but {head} was asked for.")
+        _check_number("Heads", head, found[layer].alpha.shape[1])
         return found[layer]
 
     @staticmethod
@@ -362,6 +364,14 @@ class Trace(Shown):
         group = layer.alpha.shape[1] // values.shape[1]
         weights, own = layer.alpha[0, head, query, seen], values[0, head // group, seen]
         return weights.double().cpu().numpy(), own.double().cpu().numpy(), seen
+
+
+def _check_number(name: str, number: Any, size: int) -> None:
+    if not isinstance(number, int | np.integer):
+        where = "" if name == "Heads" else "; trace.tokens has the tokens in order"
+        raise InputError(f"{name} are numbers from 0 to {size - 1}, but {number!r} was asked for{where}.")
+    if not 0 <= number < size:
+        raise InputError(f"{name} go from 0 to {size - 1}, but {number} was asked for.")
 
 
 def membership(text: Encoding, how: str, allowed: tuple[str, ...]) -> Float[Tensor, "word token"]:

@@ -38,8 +38,8 @@ def payload(trace: Any, quantities: Any = None) -> dict[str, Any]:
     kind = "image" if "pixel_values" in trace.text.given else "audio"
     stacks = [dict(_stack(trace, name, kind, tuple(quantities or ATTENTION))) for name in trace.stacks]
     return {
-        "model": trace.model_name, "kind": kind, "picture": _picture(trace, kind), "stacks": stacks,
-        "error": f"{max(trace.proof_error, trace.output_error):.0e}",
+        "model": f"{trace.model_name}{trace.changed_by}", "kind": kind, "picture": _picture(trace, kind),
+        "stacks": stacks, "error": f"{max(trace.proof_error, trace.output_error):.0e}",
     }  # fmt: skip
 
 

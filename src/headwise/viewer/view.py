@@ -40,6 +40,7 @@ class View:
 
     def save(self, path: str | Path) -> Path:
         """Write the page to one file that needs no network; its folder must exist."""
+        check_folder(Path(path))
         return written(self.html(), Path(path))
 
     def show(self) -> View | Path:
@@ -54,10 +55,14 @@ class View:
 
 def written(html: str, path: Path) -> Path:
     """A page as a file, whole or not at all."""
-    if not path.parent.is_dir():
-        raise InputError(f"The folder of a page must exist, but {path.parent} does not; make it first.")
+    check_folder(path)
     write_files(path.parent, {path.name: html.encode("ascii")})
     return path
+
+
+def check_folder(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise InputError(f"The folder of a page must exist, but {path.parent} does not; make it first.")
 
 
 def view(
@@ -94,6 +99,7 @@ def page_of(trace: TraceLike, *, budget: int = BUDGET, **choices: Any) -> str:
 @WAYS.add("save_html", "The viewer's page of a text, as a file.")
 def save_page(trace: TraceLike, path: str | Path, *, budget: int = BUDGET, **choices: Any) -> Path:
     """Write the page of a trace to a file."""
+    check_folder(Path(path))  # before the page is made, which may take a while
     if (own := _own_page(trace, **choices)) is not None:
         return written(own, Path(path))
     return view_of(trace, budget=budget, **choices).save(path)
