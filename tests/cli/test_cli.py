@@ -176,6 +176,13 @@ def test_mistakes_are_one_line_and_exit_code_2(headwise, arguments, said):
     assert said in err
 
 
+def test_whoever_waits_at_a_terminal_is_told_what_for(headwise, monkeypatch):
+    said = "loading tiny:bert, then tracing what it reads …"
+    assert said not in headwise("inspect", TEXT, "--model", "tiny:bert")[2]
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert headwise("inspect", TEXT, "--model", "tiny:bert")[2].startswith(said)
+
+
 def test_unknown_model_offline(headwise):
     code, _, err = headwise("inspect", TEXT, "--model", "nobody/nothing")
     assert code == 2

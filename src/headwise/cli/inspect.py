@@ -90,7 +90,8 @@ def inspect(
     from headwise.interventions.answered import answered
     from headwise.models.load import load, own_task
 
-    print(f"loading {model} …", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():  # for whoever waits; a script reads one line, and only of what went wrong
+        print(f"loading {model}, then tracing what it reads …", file=sys.stderr, flush=True)
     loaded = load(model, task=own_task(model) if task is None else task, device=device)
     trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate, keep=keep)
     if keep != "all":
