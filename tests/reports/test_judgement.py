@@ -6,28 +6,29 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import polars as pl
 import pytest
 from jsonschema import Draft202012Validator
 
 from headwise.cli import main
-from headwise.reports.onepage import TESTED, TESTED_BY, card, html, interval, markdown, percent
+from headwise.reports.onepage import TESTED, TESTED_BY, amount, card, html, interval, markdown, percent, without_lead
 from headwise.reports.verdict import (
     NAMES,
     SENTENCES,
     Judgement,
-    Number,
     accuracy_of,
+    deciding,
     numbers_of,
     outcomes,
     plain,
     real_name,
 )
-from headwise.studies.answers import VERDICTS, Tested, Vote
+from headwise.studies.answers import VERDICTS, Number, Tested, Vote
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "verdict.json"
 FACTS = {
@@ -38,7 +39,7 @@ FACTS = {
 }  # fmt: skip
 FOUND = Judgement(
     verdict="no", short="No, not the raw weights: b. Decided by norms, of 2 tests.", decided_by=("norms",),
-    votes=(("lamps", "unique", "yes", "a"), ("norms", "carries", "no", "b")),
+    votes=(("lamps", "unique", "yes", "a"), ("norms", "parked", "no", "b")),
     numbers=(Number("carried", "of what is sent follows the weights", 0.456, 0.4, 0.5, 1200),
              Number("sink_share", "of the heads are sinks", 0.5, None, None, 1200)),
     may=("this.",), may_not=("<b>that</b>.",), not_tested=("words", "matters"), facts=FACTS,
@@ -46,13 +47,15 @@ FOUND = Judgement(
 
 
 def test_there_is_a_sentence_for_every_outcome() -> None:
-    assert set(SENTENCES) == {*product(("unique", "carries", "words", "heads", "matters"), VERDICTS), ("matters", None)}
+    assert set(SENTENCES) == {*product(get_args(Tested), VERDICTS), ("matters", None)}
     assert all(may and may_not for may, may_not in SENTENCES.values())
 
 
 def test_of_several_votes_on_one_question_the_worst_counts_and_what_nobody_asked_is_told() -> None:
     votes = [Vote("unique", "yes", ""), Vote("unique", "with care", ""), Vote("carries", "no", "")]
-    assert outcomes(votes) == {"unique": "with care", "carries": "no", "words": None, "heads": None, "matters": None}
+    assert outcomes(votes) == {
+        "unique": "with care", "carries": "no", "parked": None, "words": None, "heads": None, "matters": None,
+    }  # fmt: skip
 
 
 def test_what_was_not_tested_says_who_would_and_ablation_is_a_test_of_heads() -> None:
@@ -73,6 +76,45 @@ def test_numbers_are_the_means_over_heads_and_shares_of_heads() -> None:
     assert (by_name["carried"].value, by_name["carried"].low, by_name["carried"].n) == (0.4, pytest.approx(0.3), 9)
     assert (by_name["sink_share"].value, by_name["shown_share"].value) == (0.25, 0.5)
     assert set(by_name) <= set(NAMES)
+    assert by_name["shown_share"].says == (
+        "of the heads have maps that may be shown so far (L0.H0, L0.H2); whether they matter the lamps did not ask"
+    )
+    (*_, none) = numbers_of(pl.DataFrame([row("all", 0.4, "no", True), row("L0.H0", 0, "no", False)]))
+    assert none.says == "of the heads have maps that may be shown so far; whether they matter the lamps did not ask"
+
+
+def test_the_numbers_that_decided_come_first_whichever_study_has_them() -> None:
+    first, other = Number("a", "", 0.48, None, None, 8), Number("r", "is r", 0.999, None, None, 8, share=False)
+    votes = [("nullspace", Vote("unique", "yes", "", (other,))), ("norms", Vote("parked", "no", "", (first,)))]
+    assert deciding(votes, "no", {}) == (first, other)
+    assert deciding(votes, "yes", {}) == (other, first)
+    assert [amount(one) for one in (first, other)] == ["48\u00a0%", "1.00"]
+    assert interval(Number("g", "", 0.1, 0.04, 0.153, 8, share=False)) == "0.04 to 0.15"
+
+
+@pytest.mark.parametrize(
+    ("short", "verdict", "said"),
+    [("No, not the raw weights: b.", "no", "Not the raw weights: b."), ("With care: 4 of 5.", "with care", "4 of 5."),
+     ("With care: tokens are mixed.", "with care", "Tokens are mixed."),
+     ("Yes, as far as was measured: a.", "yes", "As far as was measured: a."),
+     ("As far as single heads go, yes: a.", "yes", "As far as single heads go, yes: a.")],
+)  # fmt: skip
+def test_the_answer_is_not_said_twice(short: str, verdict: Any, said: str) -> None:
+    assert without_lead(replace(FOUND, short=short, verdict=verdict)) == said
+
+
+def test_two_tests_have_two_names_and_sentences_stand_alone() -> None:
+    """What follows the weights and what first tokens carry may come out apart; no line speaks of another."""
+    assert len(set(TESTED.values())) == len(TESTED)
+    lines = [line for pair in SENTENCES.values() for line in pair]
+    assert not [line for line in lines if line.startswith("the same")]
+    assert not [line for line in lines if "L4.H7" in line], "a head of another model, or not of that kind"
+    norms, lamps = Vote("parked", "no", ""), Vote("carries", "with care", "")
+    told = [SENTENCES[one, came][1] for one, came in outcomes([norms, lamps]).items() if came]
+    assert told == [
+        "“head h passes on token k”: what is sent goes elsewhere in part.",
+        "“the model attends to the first token” (or a separator): its weight is not what it carries.",
+    ]
 
 
 def test_accuracy_comes_with_its_interval_and_n() -> None:
@@ -85,10 +127,10 @@ def test_accuracy_comes_with_its_interval_and_n() -> None:
 def test_markdown_and_card_say_it_all() -> None:
     said = markdown(FOUND)
     for line in ("# May a heatmap of this model's attention be shown as an explanation?",
-                 "**No.** No, not the raw weights: b. Decided by norms, of 2 tests.",
+                 "**No.** Not the raw weights: b. Decided by norms, of 2 tests.",
                  "| 46\u00a0% of what is sent follows the weights | 40\u00a0% to 50\u00a0% | 1,200 texts |",
                  "| 50\u00a0% of the heads are sinks | – | 1,200 texts |",
-                 "| Do they carry anything? | no | b | `norms` |",
+                 "| Do first tokens and separators carry what they get? | no | b | `norms` |",
                  "| Does what they name matter to the answer? | not tested | faithfulness would test it, on texts with --label | |",
                  "- this.", "## You may not write"):  # fmt: skip
         assert line in said.splitlines()

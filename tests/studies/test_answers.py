@@ -163,7 +163,8 @@ def null_space(r: list[float], free: float = 2.4, unique: float = 0.75) -> pl.Da
 )
 def test_nullspace_votes_by_the_correlation_of_raw_and_effective(r: float, verdict: Any, because: str) -> None:
     *_, answer = answered("nullspace", null_space([r, r]), BELIEVE)
-    assert answer.vote == Vote("unique", verdict, because)
+    assert answer.vote == Vote("unique", verdict, f"{because} (r = {r:.2f})")
+    assert [(one.value, one.n, one.share) for one in answer.vote.numbers] == [(pytest.approx(r), 3, False)]
     assert answer.says == (
         "Raw weights and effective weights, the part of them that the output depends on, correlate with r = "
         f"{r:.2f} ± 0.00 over 2 heads (mean ± standard deviation)."
@@ -194,6 +195,15 @@ def test_nullspace_counts_heads_of_which_over_half_changes_nothing(share: float,
     assert answer.says == f"The most is 80{NB}%, in L0.H2."
 
 
+@pytest.mark.parametrize(
+    ("most", "told"), [(0.00099, f"No head has 0.1{NB}% or more."), (0.001, f"The most is 0.1{NB}%, in L0.H1.")]
+)
+def test_nullspace_names_no_head_for_nothing(most: float, told: str) -> None:
+    shares = [("mass", "null_share", head, None, value) for head, value in enumerate([0.0, most])]
+    (answer,) = answered("nullspace", facts(shares), NOISE)
+    assert answer.says == told
+
+
 # --- norms ---
 
 
@@ -206,8 +216,8 @@ def carried(weights: dict[str, float], norms: dict[str, float]) -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("weight", "norm", "verdict", "because"),
     [
-        (0.48, 0.39, "yes", "what is carried goes where the weights go"),
-        (0.48, 0.38, "yes", "what is carried goes where the weights go"),
+        (0.48, 0.39, "yes", f"the first token takes 48{NB}% of the weight and carries 39{NB}% of the length of all vectors"),
+        (0.48, 0.38, "yes", f"the first token takes 48{NB}% of the weight and carries 38{NB}% of the length of all vectors"),
         (0.48, 0.37, "with care", f"the first token takes 48{NB}% of the weight and carries 37{NB}% of the length of all vectors"),
         (0.48, 0.18, "with care", f"the first token takes 48{NB}% of the weight and carries 18{NB}% of the length of all vectors"),
         (0.48, 0.10, "no", f"the first token takes 48{NB}% of the weight and carries 10{NB}% of the length of all vectors"),
@@ -221,7 +231,11 @@ def test_norms_vote_by_where_the_weight_goes_and_where_the_lengths_are(
         {"first": weight, "separator": 0.01, "other": 0.99 - weight}, {"first": 2 * norm, "other": 2 - 2 * norm}
     )
     (answer,) = answered("norms", table, BELIEVE)
-    assert answer.vote == Vote("carries", verdict, because)
+    assert answer.vote == Vote("parked", verdict, because)
+    assert [(one.value, one.n, one.says) for one in answer.vote.numbers] == [
+        (pytest.approx(weight), 3, "of the weight goes to the first token"),
+        (pytest.approx(norm), 3, "of the length of all vectors comes from the first token"),
+    ]
     assert answer.says == (
         f"The first token: {100 * weight:.0f}{NB}% of all weight, {100 * norm:.0f}{NB}% of the length of the vectors that "
         "the weights carry (3 texts). A large weight on a short vector moves little."

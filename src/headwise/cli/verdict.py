@@ -15,7 +15,7 @@ from headwise.errors import InputError
 
 HELP = """May a heatmap of this model's attention be shown as an explanation? Yes, with care, or no, on one page.
 
-The deciding numbers with interval and n, what may be written and what not, the model's name and hash. With labels
+The numbers that decided with n and interval, what may be written and what not, the model's name and hash. With labels
 (--label) what attention names is tested against the model's answer too. --fail-if is for pipelines.
 
   headwise verdict demo --corpus texts.jsonl --out out/verdict

@@ -6,21 +6,25 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 
-from headwise.reports.verdict import QUESTION, Judgement, Number
+from headwise.reports.verdict import QUESTION, Judgement
+from headwise.results.shown import number as written
 from headwise.studies import tables as shares
+from headwise.studies.answers import Number
 from headwise.viewer.build import ascii_text as text
 
 LEAD = {"yes": "Yes", "with care": "With care", "no": "No"}
 TESTED = {
     "unique": "Are the weights unique?",
-    "carries": "Do they carry anything?",
+    "carries": "Do vectors go where the weights go?",
+    "parked": "Do first tokens and separators carry what they get?",
     "words": "Are hidden tokens still words?",
     "heads": "Do the heads matter to the answer?",
     "matters": "Does what they name matter to the answer?",
 }
 TESTED_BY = {
     "unique": "lamps or nullspace would test it",
-    "carries": "lamps or norms would test it",
+    "carries": "lamps would test it",
+    "parked": "norms would test it",
     "words": "mixing would test it",
     "heads": "ablation would test it, on six texts or more",
     "matters": "faithfulness would test it, on texts with --label",
@@ -52,7 +56,7 @@ def style() -> str:
 def block(found: Judgement) -> Iterable[str]:
     """The answer, its numbers, the tests, and what may be written; the report's first page has the same."""
     yield f'<p class="answer {KINDS[found.verdict]}">{LEAD[found.verdict]}</p>\n'
-    yield f'<p class="short">{text(found.short)}</p>\n'
+    yield f'<p class="short">{text(without_lead(found))}</p>\n'
     yield from _numbers(found.numbers)
     yield '<h2>The tests</h2>\n<div class="sheet"><table>\n'
     for study, tested, vote, because in found.votes:
@@ -66,13 +70,19 @@ def block(found: Judgement) -> Iterable[str]:
     yield f"<div><h2>You may not write</h2>{_list(found.may_not)}</div>\n</div>\n"
 
 
+def without_lead(found: Judgement) -> str:
+    """The sentence after the answer, which does not say the answer again: Not the raw weights: …"""
+    rest = found.short.removeprefix(LEAD[found.verdict]).lstrip(",: ")
+    return rest[:1].upper() + rest[1:]
+
+
 def _numbers(numbers: Sequence[Number]) -> Iterable[str]:
     if not numbers:
         return
-    yield '<h2>The deciding numbers</h2>\n<div class="sheet"><table>\n'
+    yield '<h2>The numbers, those that decided first</h2>\n<div class="sheet"><table>\n'
     yield "<thead><tr><th></th><th>95 % interval</th><th>n</th></tr></thead>\n"
     for one in numbers:
-        yield f"<tr><td><b>{percent(one.value)}</b> {text(one.says)}</td><td class='n'>{interval(one)}</td>"
+        yield f"<tr><td><b>{amount(one)}</b> {text(one.says)}</td><td class='n'>{interval(one)}</td>"
         yield f"<td class='n'>{one.n:,} texts</td></tr>\n"
     yield "</table></div>\n"
 
@@ -84,11 +94,11 @@ def _list(lines: Iterable[str]) -> str:
 def markdown(found: Judgement, *, level: int = 1) -> str:
     """The same as Markdown."""
     head, sub = "#" * level, "#" * (level + 1)
-    rows = [f"| {percent(n.value)} {n.says} | {interval(n)} | {n.n:,} texts |" for n in found.numbers]
+    rows = [f"| {amount(n)} {n.says} | {interval(n)} | {n.n:,} texts |" for n in found.numbers]
     tests = [f"| {TESTED[tested]} | {vote} | {because} | `{study}` |" for study, tested, vote, because in found.votes]
     tests += [f"| {TESTED[one]} | not tested | {TESTED_BY[one]} | |" for one in found.not_tested]
     lines = [
-        f"{head} {QUESTION}", "", f"**{LEAD[found.verdict]}.** {found.short}", "", _subject(found), "",
+        f"{head} {QUESTION}", "", f"**{LEAD[found.verdict]}.** {without_lead(found)}", "", _subject(found), "",
         *(["| number | 95 % interval | n |", "|---|---|---|", *rows, ""] if rows else []),
         "| test | vote | because | study |", "|---|---|---|---|", *tests, "",
         f"{sub} You may write", "", *(f"- {line}" for line in found.may), "",
@@ -108,9 +118,15 @@ def percent(share: float) -> str:
     return "undefined" if share != share else "0\u00a0%" if share == 0 else shares.percent(share)
 
 
+def amount(number: Number) -> str:
+    return percent(number.value) if number.share else written(number.value)
+
+
 def interval(number: Number) -> str:
     if number.low is None or number.high is None:
         return "–"
+    if not number.share:
+        return f"{written(number.low)} to {written(number.high)}"
     if number.low == number.high == 0:
         return f"{percent(0)} to {percent(0)}"
     return shares.ends(number.low, number.high)

@@ -1,8 +1,9 @@
 """The verdict as data: may a heatmap of this model be shown as an explanation? What decided, and what may be written.
 
-The answer is the worst vote of the studies that were run (reports/answers.py). Its numbers are those of the study
-`lamps`, with intervals and n, and each vote's own clause. The sentences are those of docs/explanation.md, chosen by
-what was tested and how it came out; what was not tested may not be written.
+The answer is the worst vote of the studies that were run (reports/answers.py). Its numbers are those that the votes
+rest on, those that decided first, and those of the study `lamps`; each has n, and an interval where one was made. The
+sentences are those of docs/explanation.md, chosen by what was tested and how it came out; what was not tested may not
+be written.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import polars as pl
 from headwise.models.packaged import PACKAGED
 from headwise.papers.verdict import of_share
 from headwise.reports.answers import Results, answers_of, summary, verdict
-from headwise.studies.answers import BELIEVE, VERDICTS, Tested, Verdict, Vote
+from headwise.studies.answers import BELIEVE, VERDICTS, Number, Tested, Verdict, Vote
 from headwise.studies.lamps import ALL
 from headwise.studies.tables import first_stack
+from headwise.studies.tables import heads as names_of
 
 SCHEMA = "headwise-verdict-1"
 QUESTION = "May a heatmap of this model's attention be shown as an explanation?"
@@ -36,7 +38,7 @@ Pair = tuple[str, str]  # what may be written, and what not
 SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
     ("unique", "yes"): (
         "“… and hardly any other weights give this head the same output.”",
-        "that the head's output matters to the model's answer.",
+        "that the head matters to the model's answer for that reason: whether it does is another test.",
     ),
     ("unique", "with care"): (
         "a weight with its effective weight, or its interval, beside it.",
@@ -51,14 +53,29 @@ SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
         "that these vectors do not cancel, or that the model uses them.",
     ),
     ("carries", "with care"): (
-        "“L4.H7 puts 61 % of its weight on token k”, of a head that is no sink, with the norms beside it.",
-        "“L4.H7 passes on token k”: what is sent goes elsewhere in part.",
+        "“head h puts x % of its weight on token k”, of a head that is no sink, with the norms beside it.",
+        "“head h passes on token k”: what is sent goes elsewhere in part.",
     ),
     ("carries", "no"): (
-        "“L4.H7 looks at token k”: where it looks, and no more; show norms in place of raw weights.",
-        "“L4.H7 passes on token k”: what is sent does not go where the weights go.",
+        "“head h looks at token k”: where it looks, and no more; show norms in place of raw weights.",
+        "“head h passes on token k”: what is sent does not go where the weights go.",
     ),
-    ("words", "yes"): ("“attention to word k” of the layers that were measured.", "the same of other layers."),
+    ("parked", "yes"): (
+        "the weight on first tokens and separators as it is: they carry about what they get.",
+        "that every other token carries what it gets.",
+    ),
+    ("parked", "with care"): (
+        "weights with those on first tokens and separators set apart.",
+        "a weight on a first token or separator as if it carried as much.",
+    ),
+    ("parked", "no"): (
+        "weights among words, with first tokens and separators left out; or norms in place of raw weights.",
+        "“the model attends to the first token” (or a separator): its weight is not what it carries.",
+    ),
+    ("words", "yes"): (
+        "“attention to word k” of the layers that were measured.",
+        "“attention to word k” of other layers.",
+    ),
     ("words", "with care"): (
         "“attention to position k”.",
         "“attention to word k” beyond the first layer: hidden tokens are mixtures.",
@@ -69,12 +86,12 @@ SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
         "“… because of what the head looks at”: a head that is taken away takes all of its map with it.",
     ),
     ("heads", "with care"): (
-        "“without L4.H7 the model's answer changes by x”, of a head for which it was measured.",
-        "the same of a head that was chosen for its map.",
+        "“without head h the model's answer changes by x”, of a head for which it was measured.",
+        "“without head h the answer changes” of a head that was not measured, or was chosen for its map.",
     ),
     ("heads", "no"): (
         "nothing of a single head's part in the answer.",
-        "“the model uses L4.H7”: without any one head it answers as before.",
+        "“the model uses head h”: without any one head it answers as before.",
     ),
     ("matters", "yes"): (
         "“removing the tokens that attention names moves the prediction more than random ones do.”",
@@ -90,18 +107,6 @@ SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
         "“the model decided because of token k”.",
     ),
 }
-
-
-@dataclass(frozen=True)
-class Number:
-    """A number that the verdict rests on, with its interval and of how many texts; None where there is none."""
-
-    name: str
-    says: str
-    value: float
-    low: float | None
-    high: float | None
-    n: int
 
 
 @dataclass(frozen=True)
@@ -140,12 +145,21 @@ def judged(results: Results, right: Sequence[bool] = ()) -> Judgement:
         short=verdict(votes),
         decided_by=tuple(name for name, vote in votes if vote.verdict == worst),
         votes=tuple((name, vote.tested, vote.verdict, vote.because) for name, vote in votes),
-        numbers=(*(numbers_of(results["lamps"].table) if "lamps" in results else ()), *accuracy_of(right)),
+        numbers=(*deciding(votes, worst, results), *accuracy_of(right)),
         may=tuple(pair[0] for pair in pairs),
         may_not=tuple(pair[1] for pair in pairs),
         not_tested=tuple(tested for tested, came in outcome.items() if came is None),
         facts=facts_of(results),
     )
+
+
+def deciding(votes: Sequence[tuple[str, Vote]], worst: Verdict, results: Results) -> tuple[Number, ...]:
+    """Every number that a vote rests on, those of the votes that decided first; the lamps have theirs in a table."""
+    lamps = numbers_of(results["lamps"].table) if "lamps" in results else ()
+    lit = any(name == "lamps" and vote.verdict == worst for name, vote in votes)
+    first = [number for _, vote in votes if vote.verdict == worst for number in vote.numbers]
+    others = [number for _, vote in votes if vote.verdict != worst for number in vote.numbers]
+    return (*lamps, *first, *others) if lit else (*first, *lamps, *others)
 
 
 def outcomes(votes: Sequence[Vote]) -> dict[Tested, Verdict | None]:
@@ -169,7 +183,12 @@ def numbers_of(table: pl.DataFrame) -> tuple[Number, ...]:
     means = [Number(name, says, whole[name], whole[f"{name}_low"], whole[f"{name}_high"], texts)
              for name, says in SHARES.items()]  # fmt: skip
     counts = {"sink_share": heads["sink"].mean(), "shown_share": (heads["show"] == "yes").mean()}
-    return (*means, *(Number(name, COUNTS[name], float(of), None, None, texts) for name, of in counts.items()))  # type: ignore[arg-type]
+    shown = heads.filter(pl.col("show") == "yes")
+    says = dict(COUNTS)
+    says["shown_share"] += (
+        f" so far{f' ({names_of(shown)})' if len(shown) else ''}; whether they matter the lamps did not ask"
+    )
+    return (*means, *(Number(name, says[name], float(of), None, None, texts) for name, of in counts.items()))  # type: ignore[arg-type]
 
 
 def accuracy_of(right: Sequence[bool]) -> tuple[Number, ...]:

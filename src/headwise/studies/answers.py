@@ -9,7 +9,7 @@ by hand is enough to test it; what counts as much or little is a named constant 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 BELIEVE = "May attention of this model be read as an explanation?"
@@ -21,20 +21,35 @@ QUESTIONS = (BELIEVE, DOING, MIXING, NOISE)  # in the order of the page; a study
 
 Verdict = Literal["no", "with care", "yes"]
 VERDICTS: tuple[Verdict, ...] = ("no", "with care", "yes")  # the worst first
-Tested = Literal["unique", "carries", "words", "heads", "matters"]
+Tested = Literal["unique", "carries", "parked", "words", "heads", "matters"]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that a verdict rests on, with its interval and of how many texts; None where there is none."""
+
+    name: str
+    says: str
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    share: bool = True  # a share of 1, written in per cent
 
 
 @dataclass(frozen=True)
 class Vote:
     """A study's say in whether attention may be read as an explanation; `because` is a clause without a full stop.
 
-    What was tested: are the weights `unique` to the head's output, does what they weigh `carry` anything, are hidden
-    tokens still their `words`, do the `heads` matter to the model's answer, does what they name (`matters`).
+    What was tested: are the weights `unique` to the head's output, do the vectors that are sent go where the weights go
+    (`carries`), do first tokens and separators carry what they get (`parked`), are hidden tokens still `words`, do the
+    `heads` matter to the model's answer, does what they name (`matters`). `numbers` are those that it rests on.
     """
 
     tested: Tested
     verdict: Verdict
     because: str
+    numbers: tuple[Number, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)

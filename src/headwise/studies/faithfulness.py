@@ -41,7 +41,7 @@ from headwise.plots.theme import themed
 from headwise.results.shown import number
 from headwise.stats import Moments
 from headwise.studies import STUDIES
-from headwise.studies.answers import BELIEVE, Answer, Vote
+from headwise.studies.answers import BELIEVE, Answer, Number, Vote
 from headwise.studies.needs import Cost, Means, Needs
 from headwise.studies.study import Reading, Setting, State, Stats, Study
 from headwise.studies.tables import counted
@@ -259,11 +259,20 @@ def _gain(row: Mapping[str, Any]) -> str:
 
 def _vote(attention: Mapping[str, Any], best: Mapping[str, Any]) -> Vote:
     """By the intervals: attention must beat random tokens, and not be beaten by another method beyond doubt."""
+    own = _number(attention)
     if not attention["comprehensiveness_gain_low"] > 0:
-        return Vote("matters", "no", "the tokens that attention names are not shown to matter more than random ones")
+        said = "the tokens that attention names are not shown to matter more than random ones"
+        return Vote("matters", "no", said, (own,))
     if best["comprehensiveness_gain_low"] > attention["comprehensiveness_gain_high"]:
-        return Vote("matters", "with care", f"{best['method']} names tokens that matter more")
-    return Vote("matters", "yes", "the prediction falls without the tokens that attention names")
+        return Vote("matters", "with care", f"{best['method']} names tokens that matter more", (own, _number(best)))
+    return Vote("matters", "yes", "the prediction falls without the tokens that attention names", (own,))
+
+
+def _number(row: Mapping[str, Any]) -> Number:
+    """A method's gain over random tokens."""
+    value, low, high = (row[f"comprehensiveness_gain{end}"] for end in ("", "_low", "_high"))
+    says = f"of probability is lost without the tokens that {row['method']} names, beyond random ones"
+    return Number(f"gain_{row['method']}", says, value, low, high, int(row["texts"]), share=False)
 
 
 def short(model: str) -> str:

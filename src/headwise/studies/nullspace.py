@@ -37,7 +37,7 @@ from headwise.plots.theme import themed
 from headwise.results.shown import finite
 from headwise.stats import Groups, Moments, Reservoir, Sums, merge, ravel
 from headwise.studies import STUDIES
-from headwise.studies.answers import BELIEVE, NOISE, Answer, Vote, graded
+from headwise.studies.answers import BELIEVE, NOISE, Answer, Number, Vote, graded
 from headwise.studies.received import ROWS, over_blocks, received, row_weights, to_categories
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack, masked_pairs
 from headwise.studies.tables import counted, first_stack, percent
@@ -49,7 +49,7 @@ LABELS = {"first": "[CLS] / first", "separator": "[SEP]", "punctuation": ". and 
 FROM_TO = {"separator": "[SEP] → [SEP]", "other": "all others → [SEP]"}
 SEPARATOR = CATEGORIES.index("separator")
 ALIKE, PARTLY = 0.9, 0.5  # Pearson's r of raw and effective from which they say the same, or some of it
-HALF = 0.5  # of the squared weights
+HALF, SOME = 0.5, 0.001  # of the squared weights: a good part, and any that is worth a name
 FEW = 10  # numbers below it are told with one decimal
 LAYERS, HEADS = 2**10, 2**10  # more than any model has: room for the ids of samples
 
@@ -153,7 +153,8 @@ class NullSpace(Study):
                 f"In {len(half)} of {len(share)} heads over half of the squared weights change nothing "
                 f"({counted(setting.tokens['documents'], 'text')})."
             )
-            yield Answer(NOISE, f"The most is {percent(most['value'])}, in {most['name']}.", headline)
+            top = f"The most is {percent(most['value'])}, in {most['name']}."
+            yield Answer(NOISE, top if most["value"] >= SOME else f"No head has {percent(SOME)} or more.", headline)
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         table = self.table(state, setting)
@@ -319,12 +320,13 @@ def _believed(table: pl.DataFrame, size: int, setting: Setting) -> Iterator[Answ
         return
     r, sd = float(agreed.mean()), agreed.std()  # type: ignore[arg-type]
     verdict = graded(r, care=PARTLY, yes=ALIKE)
+    alike = Number("pearson", "is r of raw and effective weights, mean over heads", r, None, None, texts, share=False)
     spread = f" ± {sd:.2f}" if len(agreed) > 1 else ""
     yield Answer(
         BELIEVE,
         f"Raw weights and effective weights, the part of them that the output depends on, correlate with r = {r:.2f}"
         f"{spread} over {counted(len(agreed), 'head')} (mean ± standard deviation).",
-        vote=Vote("unique", verdict, MEANING[verdict]),
+        vote=Vote("unique", verdict, f"{MEANING[verdict]} (r = {r:.2f})", (alike,)),
     )
 
 

@@ -10,7 +10,7 @@ import polars as pl
 from headwise.lamps import MATTERS_LITTLE
 from headwise.results.shown import finite, number, shown
 from headwise.studies.ablation.facts import STATISTICS
-from headwise.studies.answers import BELIEVE, Answer, Verdict, Vote
+from headwise.studies.answers import BELIEVE, Answer, Number, Verdict, Vote
 from headwise.studies.study import Setting
 from headwise.studies.tables import counted, percent
 
@@ -63,7 +63,10 @@ def _voted(heads: pl.DataFrame, texts: str) -> Answer:
         f"{needed} of {heads.height} heads clearly change the answer when taken away alone (interval beyond "
         f"{least(heads)}), {idle} clearly do not (interval within it); each {PUT[heads['way'][0]]}, {texts}"
     )
-    return Answer(BELIEVE, f"Do the heads matter to the answer? {clause}.", vote=Vote("heads", verdict, clause))
+    says = "of the heads clearly change the answer when taken away alone"
+    share = Number("needed_share", says, needed / heads.height, None, None, int(heads["texts"][0]))
+    vote = Vote("heads", verdict, clause, (share,))
+    return Answer(BELIEVE, f"Do the heads matter to the answer? {clause}.", vote=vote)
 
 
 def clear(heads: pl.DataFrame) -> tuple[int, int]:

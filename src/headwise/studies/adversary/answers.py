@@ -8,7 +8,7 @@ from math import isfinite
 import polars as pl
 
 from headwise.results.shown import number
-from headwise.studies.answers import BELIEVE, Answer, Vote, graded
+from headwise.studies.answers import BELIEVE, Answer, Number, Vote, graded
 from headwise.studies.tables import counted
 
 FAR, SOME = 0.35, 0.1  # nats of Jensen–Shannon divergence, of at most ln 2 = 0.69: about half of the way, and a bit
@@ -22,12 +22,13 @@ def answers(table: pl.DataFrame) -> Iterator[Answer]:
     js, tvd = found["js"], found["tvd"]
     verdict = graded(-js["value"], care=-FAR, yes=-SOME)
     moved = f"all weights can be moved by {js['value']:.2f} of at most 0.69 nats and the answer stays"
+    held = "no attention far from the model's own gives its answer"
+    says = "nats (of at most 0.69) is how far attention can be moved while the answer stays"
+    far = Number("moved", says, js["value"], js["low"], js["high"], int(js["count"]), share=False)
     yield Answer(
         BELIEVE,
         f"For one text at a time, attention can be moved by {js['value']:.2f} nats of Jensen–Shannon divergence "
         f"({number(js['low'])} to {number(js['high'])}; at most 0.69) while the prediction moves by "
         f"{number(tvd['value'], '.3f')} (total variation), in the mean over {counted(js['count'], 'text')}.",
-        vote=Vote(
-            "matters", verdict, "no attention far from the model's own gives its answer" if verdict == "yes" else moved
-        ),
+        vote=Vote("matters", verdict, held if verdict == "yes" else moved, (far,)),
     )

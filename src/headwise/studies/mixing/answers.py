@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from headwise.studies.answers import BELIEVE, MIXING, Answer, Vote
+from headwise.studies.answers import BELIEVE, MIXING, Answer, Number, Vote
 from headwise.studies.tables import counted, percent, percents
 
 OWN = 0.5  # the median share of itself in the last layer from which a hidden token passes for its word
@@ -34,11 +34,13 @@ def answers(table: pl.DataFrame, texts: int) -> Iterator[Answer]:
     still = own[-1] >= OWN
     blurred = f"after the last layer the median hidden token is {percent(own[-1])} its own word"
     because = "hidden tokens are still mostly their own words" if still else blurred
+    says = "of the median hidden token is its own word after the last layer"
+    share = Number("own_share", says, own[-1], None, None, texts)
     yield Answer(
         BELIEVE,
         f"Weights are given to hidden tokens: the median one is {percent(own[-1])} its own word after the last layer "
         f"({of}).",
-        vote=Vote("words", "yes" if still else "with care", because),
+        vote=Vote("words", "yes" if still else "with care", because, (share,)),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from headwise.results.shown import finite
-from headwise.studies.answers import BELIEVE, Answer, Vote, graded
+from headwise.studies.answers import BELIEVE, Answer, Number, Vote, graded
 from headwise.studies.study import Setting
 from headwise.studies.tables import counted, first_stack, percent
 
@@ -27,12 +27,17 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
     verdict = graded(-round(abs(weight - norm), 9), care=-MUCH, yes=-SOME)
     what = f"{NAMES[kind]} take{'s' if kind == 'first' else ''} {percent(weight)} of the weight"
     meaning = f"{what} and carr{'ies' if kind == 'first' else 'y'} {percent(norm)} of the length of all vectors"
+    texts, name = setting.tokens["documents"], NAMES[kind]
+    numbers = (
+        Number("parked_weight", f"of the weight goes to {name}", weight, None, None, texts),
+        Number("parked_length", f"of the length of all vectors comes from {name}", norm, None, None, texts),
+    )
     yield Answer(
         BELIEVE,
-        f"{NAMES[kind].capitalize()}: {percent(weight)} of all weight, {percent(norm)} of the length of the vectors "
-        f"that the weights carry ({counted(setting.tokens['documents'], 'text')}). A large weight on a short vector "
+        f"{name.capitalize()}: {percent(weight)} of all weight, {percent(norm)} of the length of the vectors "
+        f"that the weights carry ({counted(texts, 'text')}). A large weight on a short vector "
         "moves little.",
-        vote=Vote("carries", verdict, "what is carried goes where the weights go" if verdict == "yes" else meaning),
+        vote=Vote("parked", verdict, meaning, numbers),
     )
 
 

@@ -152,7 +152,7 @@
     }
     if (data.note) app.append(element("p", {}, data.note));
     app.append(bar(), ...text(), sum(), ...tests(), ...table());
-    app.append(element("p", { class: "muted" }, `Cost of the explanation: ${short(data.passes)} forward passes, a backward pass counted as two.`));
+    app.append(element("p", { class: "muted" }, `Cost of the explanation: ${Number.isInteger(data.passes) ? data.passes.toLocaleString("en") : short(data.passes)} forward passes, a backward pass counted as two.`));
   };
   draw();
 })();
