@@ -7,6 +7,7 @@ import { numberText } from "./decode";
 import { el } from "./dom";
 import { type Rivals, visible } from "./page";
 
+const NARROW = 0.01; // of a weight: below it, dragging shows hardly anything
 const SHOWN = 24; // keys with a bar of their own, those that move or weigh most
 
 export function rivalsOf({ own, low, high, change }: Rivals, key: number, tokens: string[]): HTMLElement {
@@ -16,6 +17,7 @@ export function rivalsOf({ own, low, high, change }: Rivals, key: number, tokens
     const share = end[key] === mine ? 0 : (weight - mine) / (end[key]! - mine);
     return own.map((value, at) => value + (end[at]! - value) * share);
   };
+  const digits = (weight: number) => (most - least < NARROW ? weight.toPrecision(5) : numberText(weight));
   const top = Math.max(...own, ...low, ...high, 1e-9);
   const moves = own.map((value, at) => Math.max(Math.abs(high[at]! - low[at]!), value));
   const kept = [...own.keys()].sort((a, b) => moves[b]! - moves[a]! || a - b).slice(0, SHOWN).sort((a, b) => a - b);
@@ -28,11 +30,12 @@ export function rivalsOf({ own, low, high, change }: Rivals, key: number, tokens
     bars.forEach((bar, at) => bar.set(row[kept[at]!]!, top));
     const sum = row.reduce((total, value) => total + value, 0);
     Object.assign(box.dataset, { weight: String(row[key]), sum: String(sum), least: String(Math.min(...row)) });
-    says.textContent = `${numberText(row[key]!)} (the model's own: ${numberText(mine)}; it can be anything from ${numberText(least)} to ${numberText(most)})`;
+    says.textContent = `${digits(row[key]!)} (the model's own: ${digits(mine)}; it can be anything from ${digits(least)} to ${digits(most)})`;
   };
   slider.addEventListener("input", () => show(Number(slider.value)));
   const back = el("button", { class: "quiet", "data-tool": "rival-back", click: () => ((slider.value = String(mine)), show(mine)) }, "the model's own");
-  const words = `Drag the weight of \u201c${visible(tokens[key] ?? "")}\u201d. The other weights move with it, all of them at least 0 and together ${numberText(own.reduce((a, b) => a + b, 0))} as before, and the head puts out the same vector (to ${numberText(change)} of its length): nothing later in the model can tell these weights from its own.`;
+  const narrow = most - least < NARROW ? ` This weight has hardly any room (${(most - least).toPrecision(2)}): where the map is not unique, it is in other cells.` : "";
+  const words = `Drag the weight of \u201c${visible(tokens[key] ?? "")}\u201d. The other weights move with it, all of them at least 0 and together ${numberText(own.reduce((a, b) => a + b, 0))} as before, and the head puts out the same vector (to ${numberText(change)} of its length): nothing later in the model can tell these weights from its own.${narrow}`;
   box.append(el("h4", {}, "Other weights, same output"), el("p", {}, words), el("label", { class: "rival" }, slider, says, back), el("ul", {}, ...bars.map((bar) => bar.node)));
   slider.value = String(mine);
   show(mine);

@@ -39,7 +39,7 @@ With = Annotated[
 Everything = Annotated[bool, typer.Option("--everything", help="Every quantity, and what matters; takes longer.")]
 Matters = Annotated[
     bool,
-    typer.Option("--matters", help="Ask what the model loses without each head, and switch off those it needs most."),
+    typer.Option("--matters", help="Ask what the model loses without each head; switch off those that move it most."),
 ]
 Exact = Annotated[
     bool, typer.Option("--exact", help="The same by taking every head away: slower, a pass for two heads.")
