@@ -230,9 +230,9 @@ def _token_figures(table: pl.DataFrame, model: str) -> dict[str, Any]:
     """One map for each figure: the best learned one there is, else none; by cosine where there is a choice."""
     charts = {}
     about = {
-        "tag": ("by part of speech", "part of speech", "Pale cells: tokens that lose themselves in their context."),
+        "tag": ("by part of speech", "part of speech", "Low cells: tokens that lose themselves in their context."),
         "frequency": (
-            "by frequency of the word piece", "occurrences in the corpus", "Pale cells: tokens that are lost.",
+            "by frequency of the word piece", "occurrences in the corpus", "Low cells: tokens that are lost.",
         ),
     }  # fmt: skip
     for what, (title, axis, caption) in about.items():

@@ -80,7 +80,7 @@ def _grid(cells: pl.DataFrame, table: pl.DataFrame, category: str, where: str) -
     return themed(
         head_grid(cells, panels, tops=tops),
         f"{where}: every head on {LABELS[category]}",
-        "Dark on the left where light on the right: the weight and the length of the vector cancel.",
+        "High on the left where low on the right: the weight and the length of the vector cancel.",
         "The right scale ends at the largest mean of any category.",
     )
 
