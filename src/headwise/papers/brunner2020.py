@@ -218,10 +218,11 @@ OWN = (
     Claim("a token's own share falls with depth", "medians 30.6, 14.4, 10.7 % (layers 1, 6, 12)",
           "median share after the last layer over that after the first", own_share_falls, below=0.75),
 )  # fmt: skip
+LEARNED = 100  # texts from which a map is learned, at the least
 RECOVERED = Claim(
     "a linear map recovers the token in every layer", "93 % after the last layer (cosine)",
     "rate of the map that was learned (solver=newton learns a better one), in the worst layer", recovered, above=0.9,
-    unit="folds", least=4,
+    unit="folds", least=4, texts=LEARNED,
 )  # fmt: skip
 PAPER = Paper(
     "brunner2020",
@@ -254,9 +255,10 @@ PAPER = Paper(
              ("fig2b", "fig8", "matrix-linear-cosine"), (
             Claim("the first layer's map does not serve the last", "below 70 against 93 %",
                   "rate on the last layer of its own map less that of the first layer's", first_map_fails, above=0.1,
-                  unit="folds", least=4, form="points"),
+                  unit="folds", least=4, form="points", texts=LEARNED),
             Claim("the last layer's map serves the first", "94 %, rising downwards",
-                  "rate of the last layer's map on the first", last_map_serves, above=0.9, unit="folds", least=4),
+                  "rate of the last layer's map on the first", last_map_serves, above=0.9, unit="folds", least=4,
+                  texts=LEARNED),
         ), also=("fig8",)),
         Item("fig9", "fig2 as the paper trains it: linear maps and MLPs by Adam, on their own and on other layers",
              paraphrases("identity", maps=("none", "linear", "mlp"), **ADAM),
@@ -268,13 +270,14 @@ PAPER = Paper(
         Item("fig11", "from a layer to the one below", paraphrases("identity", solver="newton", target="previous"),
              ("fig11",), (
             Claim("the layer below can be recovered", "nearly always", "rate in the worst layer", recovered, above=0.9,
-                  unit="folds", least=4),
+                  unit="folds", least=4, texts=LEARNED),
         ), also=("fig12", "fig13")),
         Item("fig14", "neighbours of the token",
              paraphrases("identity", maps=("linear",), solver="newton", folds=4, offsets=(-3, -2, -1, 1, 2, 3)),
              ("fig14", "fig17"), (
             Claim("neighbours are recovered less well than the token", "far below the token itself",
-                  "rate of the best neighbour after the last layer", neighbours, below=0.9, unit="folds", least=4),
+                  "rate of the best neighbour after the last layer", neighbours, below=0.9, unit="folds", least=4,
+                  texts=LEARNED),
         ), also=("fig17",)),
         Item("fig15", "neighbours by linear maps and MLPs, trained by Adam",
              paraphrases("identity", maps=("linear", "mlp"), offsets=(-3, -2, -1, 1, 2, 3), cross=False, **ADAM),

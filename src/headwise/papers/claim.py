@@ -20,6 +20,7 @@ from headwise.results.shown import UNDEFINED, worded
 
 Table = pl.DataFrame
 Form = Literal["share", "number", "points"]
+WEIGHTS = "heads"  # the unit of a number of the weights alone: it is exact, and has no interval
 
 
 class NotComparableError(Exception):
@@ -58,7 +59,8 @@ class Claim:
     """`theirs` is the paper's number, for the paper's model; `measures` says what the number that decides is.
 
     The claim holds where that number is `above` or `below` a bar, by the rule of verdict.py. `control` is "untrained"
-    (networks of the same shape, drawn anew), or the name of a baseline of which `look` gives the numbers.
+    (networks of the same shape, drawn anew), or the name of a baseline of which `look` gives the numbers. `texts`: how
+    many a map must be learned from, where one is; folds of few texts agree, and say nothing.
     """
 
     says: str
@@ -71,6 +73,7 @@ class Claim:
     least: int = 20
     control: str = UNTRAINED
     form: Form = "share"
+    texts: int = 0
 
     @property
     def bar(self) -> Bar:
@@ -82,7 +85,10 @@ class Claim:
     @property
     def rule(self) -> str:
         side = "above" if self.bar.above else "below"
-        return f"{self.measures}: {side} {shown(self.bar.at, self.form)}, from {self.least} {self.unit} or more"
+        learned = f" of {self.texts} texts" if self.texts else ""
+        return (
+            f"{self.measures}: {side} {shown(self.bar.at, self.form)}, from {self.least} {self.unit}{learned} or more"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +121,8 @@ class Judged:
         if self.numbers is None:
             return self.words or self.why
         value, low, high = (shown(end, self.form) for end in (self.numbers.value, self.numbers.low, self.numbers.high))
-        interval = "" if math.isnan(self.numbers.low) else f" ({low} to {high})"
+        exact = math.isnan(self.numbers.low) or self.numbers.unit == WEIGHTS
+        interval = "" if exact else f" ({low} to {high})"
         return f"{value}{interval}" + (f"; {self.words}" if self.words else "")
 
     @property
@@ -142,7 +149,11 @@ def judge(claim: Claim, evidence: Evidence) -> Judged:
         return Judged("not comparable", str(reason), form=claim.form)
     if math.isnan(seen.value):
         return Judged("not comparable", "the number is not defined here", seen.words, form=claim.form)
-    return settled(claim, _numbers(claim, seen, evidence), seen.words)
+    numbers, texts = _numbers(claim, seen, evidence), evidence.counts.get("texts")
+    if texts is not None and texts < claim.texts:
+        why = f"{texts} texts, and a map to learn takes {claim.texts}"
+        return Judged("undecided", why, seen.words, numbers, claim.form)
+    return settled(claim, numbers, seen.words)
 
 
 def settled(claim: Claim, numbers: Numbers, words: str) -> Judged:

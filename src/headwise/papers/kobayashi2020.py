@@ -103,9 +103,9 @@ def weights_do_not_tell(table: Table) -> Seen:
 
 
 def stretching(table: Table) -> Seen:
-    """Of the weights alone: no interval is needed."""
+    """Of the weights alone: exact, so its interval is the number itself, and is not told."""
     ratios = asked(part(table, "fig9", "ratio"))["value"].to_list()
-    words = f"the least of the heads; {median(ratios):.1f} in the median"
+    words = f"the least of the heads, exact; {median(ratios):.1f} in the median"
     return Seen(min(ratios), words, min(ratios), min(ratios), len(ratios))
 
 
