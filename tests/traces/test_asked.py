@@ -37,6 +37,8 @@ def test_a_trace_of_the_strongest_entries_says_that_it_keeps_no_whole_maps(model
         assert not hasattr(long, name)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = long.nothing
+    with pytest.raises(InputError, match=r"use trace.show\(\) or .save_html"):
+        hw.view(long)
     assert copy.copy(long).tokens == long.tokens
     assert set(WHOLE) - {"lamps"} <= set(dir(model.trace(TEXT))), "each is there where the maps are whole"
 

@@ -95,7 +95,10 @@ def test_it_says_by_what_it_was_changed(model: hw.Model) -> None:
     changed = model.trace(TEXT, change=[ZERO, cut((5, 2))])
     assert 'through tiny:bert changed by zero("L0.H1") and cut((5, 2)): ' in repr(changed)
     assert "changed" not in repr(model.trace(TEXT))
-    notes = page_of_trace(changed, quantities=["raw"]).notes
+    page = page_of_trace(changed, quantities=["raw"])
+    assert page.model == 'tiny:bert changed by zero("L0.H1") and cut((5, 2))', "at the head of the page"
+    assert page.model in changed.figure(1, 1).to_dict()["title"]["text"]
+    notes = page.notes
     assert any(note.startswith('This is not the model as it is: it was changed by zero("L0.H1") and') for note in notes)
     assert not any("by itself" in note for note in notes)
     assert any("the model, changed so, gave the output that it gives unwatched on this text, to" in n for n in notes)

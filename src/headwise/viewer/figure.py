@@ -38,7 +38,7 @@ def figure(
     row = pinned_down(trace, layer, head, query, stack) if len(keys) <= LONGEST_WHISKERS else None
     return head_figure(
         panels(trace, place, head, words, stack), froms, tos, row=row,
-        title=f"{trace.model_name}, layer {layer}, head {head} (L{layer}.H{head})",
+        title=f"{trace.model_name}{trace.changed_by}, layer {layer}, head {head} (L{layer}.H{head})",
         caption=caption(trace.nullspace(stack=stack), place, head),
     )  # fmt: skip
 

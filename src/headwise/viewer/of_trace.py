@@ -100,7 +100,7 @@ def page_of_trace(
     start = opening(opening_stack(stacks))
     page = Page(
         title=written(trace.queries(trace.stacks[0])),
-        model=trace.model_name,
+        model=f"{trace.model_name}{getattr(trace, 'changed_by', '')}",
         stacks=stacks,
         missing=tuple(dict.fromkeys(missing)),
         notes=(*opening_note(start), *_proof(trace)),

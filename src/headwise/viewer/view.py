@@ -81,6 +81,10 @@ def view(
     `cross_attention`, `encoder_tokens`, `decoder_tokens`, `prettify_tokens`, `layer`, `heads`, `include_layers`,
     `include_heads`, and `model`, a name for the page.
     """
+    if isinstance(attention, LongTrace):
+        raise InputError(
+            "A long text has a page of its own, which hw.view does not make; use trace.show() or .save_html."
+        )
     if isinstance(attention, TraceLike):
         return view_of(attention, budget=budget, **bertviz)
     return View(page_of_tensors(attention, tokens, sentence_b_start, **bertviz), budget)
