@@ -107,9 +107,11 @@ def resample(*heads: HeadName, text: str, pair: str | None = None, stack: str | 
 
 
 def scale(*heads: HeadName, by: float | int, stack: str | None = None) -> Output:
-    if not isinstance(by, int | float):
-        raise InputError(f"A head is scaled by a number, but got by={by!r}; write by=0.5.")
-    return Output(_heads(heads), "scale", factor=float(by), stack=stack)
+    try:
+        factor = float(by)
+    except (TypeError, ValueError):
+        raise InputError(f"A head is scaled by a number, but got by={by!r}; write by=0.5.") from None
+    return Output(_heads(heads), "scale", factor=factor, stack=stack)
 
 
 def cut(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -141,16 +142,18 @@ def test_a_change_is_told_as_the_call_that_makes_it(change: Change, says: str) -
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "given", "options", "says"),
     [
-        (lambda: zero(1, 1), "A head is named L3.H4, .* but got 1"),
-        (lambda: zero((1, 1, 1)), r"A head is named L3.H4, .* but got \(1, 1, 1\)"),
-        (lambda: cut(("cat", "sat")), "An edge is a pair .* of positions"),
-        (lambda: scale("L0", by="half"), "scaled by a number, but got by='half'"),
-        (lambda: without("attention", "3"), "A layer is a zero-based number, but got '3'"),
+        (zero, (1, 1), {}, "A head is named L3.H4, .* but got 1"),
+        (zero, ((1, 1, 1),), {}, r"A head is named L3.H4, .* but got \(1, 1, 1\)"),
+        (cut, (("cat", "sat"),), {}, "An edge is a pair .* of positions"),
+        (scale, ("L0",), {"by": "half"}, "scaled by a number, but got by='half'"),
+        (without, ("attention", "3"), {}, "A layer is a zero-based number, but got '3'"),
     ],
 )
-def test_a_change_of_a_wrong_type_is_refused_in_one_line(make: Callable[[], Change], says: str) -> None:
+def test_a_change_of_a_wrong_type_is_refused_in_one_line(
+    make: Callable[..., Change], given: tuple[Any, ...], options: dict[str, Any], says: str
+) -> None:
     with pytest.raises(InputError, match=says) as caught:
-        make()
+        make(*given, **options)
     assert "\n" not in str(caught.value)
