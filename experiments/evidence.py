@@ -96,6 +96,9 @@ def controlled(page: str) -> list[Told]:
     return found
 
 
+TEXTS = {"mrpc": 408, "cola": 1043}  # of the development sets; the decoder read 200 pairs
+
+
 def identity() -> list[Told]:
     """Tables of ten folds; neighbours have four."""
     found = []
@@ -105,7 +108,8 @@ def identity() -> list[Told]:
         ("mrpc-llm", ("fig2a", "fig2b"), 10, "demo-llm"),
     ):  # fmt: skip
         table = pl.read_parquet(HERE / "identity" / "tables" / f"{name}.parquet")
-        manifest = {"documents": 0, "settings": {"folds": folds}}
+        texts = 200 if model == "demo-llm" else TEXTS[name.split("-")[0]]
+        manifest = {"documents": texts, "settings": {"folds": folds}}
         beside = HERE / "identity" / "tables" / f"{name}-controls.parquet"
         controls = pl.read_parquet(beside) if beside.is_file() else None
         found += from_table(
