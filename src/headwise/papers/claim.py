@@ -120,10 +120,17 @@ class Judged:
         """The number with its interval, then what else there is to tell."""
         if self.numbers is None:
             return self.words or self.why
+        return self.number + (f"; {self.words}" if self.words else "")
+
+    @property
+    def number(self) -> str:
+        """The number with its interval, where it has one."""
+        if self.numbers is None:
+            return ""
         value, low, high = (shown(end, self.form) for end in (self.numbers.value, self.numbers.low, self.numbers.high))
         exact = math.isnan(self.numbers.low) or self.numbers.unit == WEIGHTS
         interval = "" if exact else f" ({low} to {high})"
-        return f"{value}{interval}" + (f"; {self.words}" if self.words else "")
+        return f"{value}{interval}"
 
     @property
     def n(self) -> str:

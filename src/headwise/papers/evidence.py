@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from headwise.papers import PAPERS, Claim, Evidence, Item, Job, Judged, Paper, Training, judge
-from headwise.papers.claim import counts_of, shown
+from headwise.papers.claim import counts_of
 from headwise.papers.rows import judged_again
 
 SIGNS = {"holds": "✅", "does not hold": "❌", "undecided": "❔", "not comparable": "➖"}
@@ -143,13 +143,11 @@ def in_order(told: Iterable[Told], models: Sequence[str]) -> list[Told]:
 
 def _cell(one: Told, *, link: bool) -> str:
     """The sign, the number with its interval, n, and why it is not decided."""
-    found, numbers = one.judged, one.judged.numbers
+    found = one.judged
     sign = f"[{SIGNS[found.verdict]}]({one.page})" if link else SIGNS[found.verdict]
-    if numbers is None:
+    if found.numbers is None:
         return f"{sign} {found.why}"
-    value, low, high = (shown(end, found.form) for end in (numbers.value, numbers.low, numbers.high))
-    interval = "" if math.isnan(numbers.low) else f" ({low} to {high})"
-    parts = [f"{value}{interval}", found.n, found.control, found.why]
+    parts = [found.number, found.n, found.control, found.why]
     return f"{sign} {'; '.join(part for part in parts if part)}".replace("|", "\\|")
 
 
