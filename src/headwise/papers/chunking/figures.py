@@ -92,7 +92,7 @@ def _table1(tables: Tables) -> Any:
     ])  # fmt: skip
     panels = {"f1": "test F1 (share)", "kl": "KL from the base's attention (nats)"}
     return themed(
-        intervals.dots(rows, panels, order=["base", *means.select(name)["literal"].to_list()], control="base"),
+        intervals.dots(rows, panels, order=["base", *means.select(name=name)["name"].to_list()], control="base"),
         "CoNLL-2000: adversaries trained from scratch, by λ (table1)",
         "A larger λ drives attention farther from the base's; dashed: the base. Mean of the seeds, 95 % intervals.",
     )
