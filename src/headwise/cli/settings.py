@@ -44,7 +44,14 @@ def plan_of(kind: type[Any], assignments: Sequence[str], *, whose: str) -> dict[
     for where, value in map(_parted, assignments):
         chosen[where] = _value(value, known[where]) if where in known else value
     check_fields(kind, chosen, whose=whose)
-    return chosen
+    return {name: _as_default(value, known[name].default) for name, value in chosen.items()}
+
+
+def _as_default(value: Any, default: Any) -> Any:
+    """Whole numbers as floats where the default has floats: 3 is a λ as 3.0 is."""
+    if isinstance(value, tuple) and isinstance(default, tuple):
+        return tuple(_as_default(one, default[0]) for one in value)
+    return float(value) if isinstance(default, float) else value
 
 
 def _parted(assignment: str) -> tuple[str, str]:
