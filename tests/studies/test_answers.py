@@ -196,7 +196,11 @@ def test_nullspace_counts_heads_of_which_over_half_changes_nothing(share: float,
 
 
 @pytest.mark.parametrize(
-    ("most", "told"), [(0.00099, f"No head has 0.1{NB}% or more."), (0.001, f"The most is 0.1{NB}%, in L0.H1.")]
+    ("most", "told"),
+    [
+        (0.00099, f"In no head 0.1{NB}% of the squared weights or more change nothing."),
+        (0.001, f"The most is 0.1{NB}%, in L0.H1."),
+    ],
 )
 def test_nullspace_names_no_head_for_nothing(most: float, told: str) -> None:
     shares = [("mass", "null_share", head, None, value) for head, value in enumerate([0.0, most])]

@@ -38,7 +38,7 @@ Pair = tuple[str, str]  # what may be written, and what not
 SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
     ("unique", "yes"): (
         "“… and hardly any other weights give this head the same output.”",
-        "that the head matters to the model's answer for that reason: whether it does is another test.",
+        "that a head matters to the model's answer because its weights are unique: that is another test.",
     ),
     ("unique", "with care"): (
         "a weight with its effective weight, or its interval, beside it.",

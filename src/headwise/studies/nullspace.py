@@ -154,7 +154,8 @@ class NullSpace(Study):
                 f"({counted(setting.tokens['documents'], 'text')})."
             )
             top = f"The most is {percent(most['value'])}, in {most['name']}."
-            yield Answer(NOISE, top if most["value"] >= SOME else f"No head has {percent(SOME)} or more.", headline)
+            none = f"In no head {percent(SOME)} of the squared weights or more change nothing."
+            yield Answer(NOISE, top if most["value"] >= SOME else none, headline)
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         table = self.table(state, setting)
