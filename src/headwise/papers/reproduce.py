@@ -209,7 +209,8 @@ def _trained(items: Sequence[Item], data: Path, asked: Asked) -> dict[Job | Trai
         return dict.fromkeys(trainings, f"not run: {lacking} is not there; it takes {get}")
     figures = {figure for item in trainings.values() for figure in item.figures}
     names = {job.table for job in trainings} | {name for figure in figures for name in chunking.DRAWN_FROM[figure]}
-    plan = chunking.Plan(**{"sentences": asked.first or 0, **next(iter(asked.settings.values()), {})})
+    settings: dict[str, Any] = {"sentences": asked.first or 0, **next(iter(asked.settings.values()), {})}
+    plan = chunking.Plan(**settings)
     out = asked.out / "trained"
     tables = chunking.tables(data / place, out, plan=plan, names=names, say=asked.say)
     charts = {name: (lambda chart=chart: chart) for name, chart in chunking.figures(tables).items()}
