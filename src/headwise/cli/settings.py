@@ -51,7 +51,7 @@ def _as_default(value: Any, default: Any) -> Any:
     """Whole numbers as floats where the default has floats: 3 is a λ as 3.0 is."""
     if isinstance(value, tuple) and isinstance(default, tuple):
         return tuple(_as_default(one, default[0]) for one in value)
-    return float(value) if isinstance(default, float) else value
+    return float(value) if isinstance(default, float) and isinstance(value, int) else value
 
 
 def _parted(assignment: str) -> tuple[str, str]:
