@@ -106,7 +106,7 @@ def on_ray(segments: int) -> None:
     """Both runs on Ray, with the workers already up, so that only the work is compared."""
     import ray
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
     model = hw.load("demo")
     with tempfile.TemporaryDirectory() as folder:
         path = corpus_of(segments, Path(folder))

@@ -285,7 +285,7 @@ ray = pytest.importorskip("ray", reason="the [ray] extra is not installed")
 @pytest.fixture(scope="module")
 def cluster():
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
     yield
     ray.shutdown()
 

@@ -361,8 +361,8 @@ def test_spacy_tags_reach_the_table(load) -> None:
         ({"tangents": -1}, "tangents of study mixing must be a whole number, 0 or more, but -1"),
         ({"texts": -2}, "texts of study mixing must be a whole number, 0 or more, but -2"),
         ({"tagset": "penn"}, "must be one of xpos, upos, but 'penn'"),
-        ({"example": "first"}, "An example is document:token, both from 0, but 'first'"),
-        ({"example": "1:"}, "An example is document:token, both from 0, but '1:'"),
+        ({"example": "first"}, r"An example is document:token, both from 0, or document\*count, but 'first'"),
+        ({"example": "1:"}, r"An example is document:token, both from 0, or document\*count, but '1:'"),
     ],
 )
 def test_settings_that_cannot_be(settings: dict, message: str) -> None:

@@ -23,7 +23,7 @@ from headwise.server import stored
 from headwise.server.answer import MOST_CHARACTERS, SETS, asked, examples, mask_of, page_for, quantity_labels
 from headwise.server.guard import Guard, refused
 from headwise.server.jobs import FullError, Job, Jobs
-from headwise.viewer.build import bundle, policy
+from headwise.viewer.build import bundle, policy, small_bundle
 
 INDEX = """<!doctype html>
 <html lang="en">
@@ -100,8 +100,9 @@ class Shop:
             )
         if job.ask.kind == "why":
             return Response(job.page, media_type="application/json")
-        name = "viewer" if job.ask.kind == "maps" else "explained"
-        headers = {"content-security-policy": f"{policy(bundle(f'{name}.js'), bundle(f'{name}.css'))}; {APART}"}
+        maps = job.ask.kind == "maps"
+        script, style = (bundle("viewer.js"), bundle("viewer.css")) if maps else small_bundle("explained")
+        headers = {"content-security-policy": f"{policy(script, style)}; {APART}"}
         return HTMLResponse(job.page, headers=headers)
 
     def stored(self, _request: Request) -> Response:

@@ -37,12 +37,15 @@ def html_of(page: Page, *, budget: int = BUDGET) -> str:
     )  # fmt: skip
 
 
-def small_page(name: str, title: str, data: Any, *, does: str) -> str:
-    """A page of the bundle `name`, whose data are one block of JSON; `does` says what it needs JavaScript for.
-
-    Its script and style come after what all small pages share.
-    """
+def small_bundle(name: str) -> tuple[str, str]:
+    """Script and style of a small page, after what all of them share."""
     script, style = (bundle(f"small.{kind}") + bundle(f"{name}.{kind}") for kind in ("js", "css"))
+    return script, style
+
+
+def small_page(name: str, title: str, data: Any, *, does: str) -> str:
+    """A page of the bundle `name`, whose data are one block of JSON; `does` says what it needs JavaScript for."""
+    script, style = small_bundle(name)
     return whole(
         title, script, style,
         '<main id="app"></main>\n',
