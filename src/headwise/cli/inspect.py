@@ -88,7 +88,8 @@ def inspect(
     for target in (figure, csv, parquet, save):
         options.check_target(target)
     from headwise.interventions.answered import answered
-    from headwise.models.load import load, own_task
+    from headwise.models.heads import own_task
+    from headwise.models.load import load
 
     if sys.stderr.isatty():  # for whoever waits; a script reads one line, and only of what went wrong
         print(f"loading {model}, then tracing what it reads …", file=sys.stderr, flush=True)

@@ -92,7 +92,8 @@ def view(
 
         trace = open_trace(from_)
     else:
-        from headwise.models.load import load, own_task
+        from headwise.models.heads import own_task
+        from headwise.models.load import load
 
         print(f"loading {model}, then tracing what it reads …", file=sys.stderr, flush=True)
         loaded = load(model, task=own_task(model) if task is None else task, device=device)

@@ -37,7 +37,8 @@ from headwise.engine.witness import proved
 from headwise.errors import InputError
 from headwise.interventions.labels import check_labels
 from headwise.interventions.outcomes import kind_of
-from headwise.models.load import load, own_task
+from headwise.models.heads import own_task
+from headwise.models.load import load
 from headwise.models.model import Model
 from headwise.models.packaged import cache_root
 from headwise.results import RUN, Result, Results, claim, open_result, provenance, read_shard, write_result, write_shard

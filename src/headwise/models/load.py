@@ -15,7 +15,7 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoFeatureExtractor, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoFeatureExtractor, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file  # type: ignore[attr-defined]
 
 from headwise.errors import HeadwiseError, InputError, ModelError
@@ -35,10 +35,6 @@ from headwise.traces import LongTrace, Top, Trace
 
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "source.spm",
                 "sentencepiece.bpe.model")  # fmt: skip
-ENDINGS = {"ForCausalLM": "causal-lm", "GPT2LMHeadModel": "causal-lm", "ForMaskedLM": "masked-lm",
-           "ForSequenceClassification": "classification", "WhisperForConditionalGeneration": "transcription",
-           "ForConditionalGeneration": "translation", "MTModel": "translation",
-           "ForImageClassification": "image-classification", "ForSpeechSeq2Seq": "transcription"}  # fmt: skip
 PREFIXES = ("PREFIX_TUNING", "PROMPT_TUNING", "P_TUNING", "MULTITASK_PROMPT_TUNING")
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
 
@@ -73,19 +69,6 @@ def load(
     asked |= {"source": name, "trust_remote_code": trust_remote_code}
     extractor, reading = preparation(name, hf) if named else (given_extractor(source), {})
     return Model(name, hf, tokenizer, prove(hf), revision, extractor, reading, asked if named else None)
-
-
-def own_task(name: str) -> str | None:
-    """The task of the head that a checkpoint was saved with, by the class that its configuration names."""
-    if name.startswith("tiny:"):
-        return None
-    where = str(packaged_folder(name)) if name in PACKAGED else str(SHIPPED.get(name, name))
-    try:
-        with quiet():
-            saved = AutoConfig.from_pretrained(where).architectures or [""]
-    except (OSError, ValueError):
-        return None  # `load` says why
-    return next((task for ending, task in ENDINGS.items() if str(saved[0]).endswith(ending)), None)
 
 
 class Choices(TypedDict, total=False):

@@ -25,7 +25,8 @@ from headwise.engine.run import run
 from headwise.errors import InputError, ModelError
 from headwise.interventions.answered import right
 from headwise.interventions.outcomes import kind_of
-from headwise.models.load import load, own_task
+from headwise.models.heads import own_task
+from headwise.models.load import load
 from headwise.models.model import Model
 from headwise.reports.onepage import card, html, markdown
 from headwise.reports.page import Example, page

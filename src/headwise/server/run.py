@@ -50,7 +50,8 @@ def serve(
         raise InputError(
             f"The server needs starlette and uvicorn, but {error.name} is not installed: pip install 'headwise[serve]'."
         ) from None
-    from headwise.models.load import load, own_task
+    from headwise.models.heads import own_task
+    from headwise.models.load import load
 
     for name, least, value in (("--max-tokens", 1, max_tokens), ("--max-jobs", 1, max_jobs)):
         if value < least:

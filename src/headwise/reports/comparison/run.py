@@ -24,7 +24,8 @@ from numpy import ndarray
 
 from headwise.engine.run import run, setting_of
 from headwise.errors import InputError
-from headwise.models.load import load, own_task
+from headwise.models.heads import own_task
+from headwise.models.load import load
 from headwise.models.model import Model
 from headwise.reports.comparison.distances import between
 from headwise.reports.comparison.formulas import (
