@@ -119,7 +119,7 @@ def test_the_verdict_counts_the_maps_that_may_be_shown() -> None:
 def test_a_large_page_says_what_to_leave_out() -> None:
     assert written(Path("a.html"), LARGE) == "wrote a.html (20.0 MB); open it in any browser, it needs no network"
     assert written(Path("a.html"), LARGE + 1).endswith(
-        "no network; it is large: --quantities raw,effective, or a shorter text, makes it smaller"
+        "no network; it is large: --keep top, fewer --quantities or a shorter text makes it smaller"
     )
 
 

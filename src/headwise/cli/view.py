@@ -112,7 +112,7 @@ def view(
 
 def written(path: Path, size: int) -> str:
     """Where the page is and how large; what to leave out where a browser will take long to open it."""
-    large = "" if size <= LARGE else "; it is large: --quantities raw,effective, or a shorter text, makes it smaller"
+    large = "" if size <= LARGE else "; it is large: --keep top, fewer --quantities or a shorter text makes it smaller"
     return f"wrote {path} ({size / 2**20:.1f} MB); open it in any browser, it needs no network{large}"
 
 
