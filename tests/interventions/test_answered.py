@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from transformers.utils import ModelOutput
 
 from headwise.errors import InputError
 from headwise.interventions.answered import Answered, answered, right
@@ -18,6 +19,7 @@ from headwise.text.corpus import Document
         (Answered("label", (("positive", 0.972), ("negative", 0.028))), "The model says: positive (97\u00a0%), negative (3\u00a0%)"),
         (Answered("next-token", (("“ city”", 0.25),)), "Next comes: “ city” (25\u00a0%)"),
         (Answered("sentence", (("“A b.”", 0.5),)), "Nearest of the sample sentences: “A b.” (cos 0.50)"),
+        (Answered("token-label", (("“Rome” LOC", 0.9),)), "It labels: “Rome” LOC (90\u00a0%)"),
         (Answered("translation", (("“the dog”", 0.5),)), "It translates this as: “the dog” (50\u00a0%)"),
     ],
 )  # fmt: skip
@@ -35,6 +37,26 @@ def test_a_classifier_names_its_classes_with_their_probabilities(load) -> None:
         {model.hf.config.id2label[at]: p for at, p in enumerate(wanted.tolist())}, rel=1e-5
     )
     assert [p for _, p in found.choices] == sorted((p for _, p in found.choices), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [([0, 0, 2, 0], ["“city” C"]), ([0, 1, 2, 0, 0], ["“old” B", "“city” C"]), ([1, 1, 1], ["“the” B", "“old” B", "“city” B"])],
+)  # fmt: skip
+def test_a_token_classifier_names_the_words_it_labels_unlike_the_rest(load, monkeypatch, labels, said) -> None:
+    """What the model says is made up, a label a word; words of one label alone are all told."""
+    model = load("tiny:bert", "token-classification")
+    text = model.encode(" ".join(["the", "old", "city", "was", "old"][: len(labels)]))
+    rows = torch.zeros(1, len(text), 3)
+    for at, unit in enumerate(text.unit):
+        if not text.special[at]:
+            rows[0, at, labels[unit - 1]] = 5.0 - unit
+    monkeypatch.setattr(model.hf.config, "id2label", {0: "A", 1: "B", 2: "C"})
+    monkeypatch.setattr(model.hf, "forward", lambda **_: ModelOutput(logits=rows))
+    found = answered(model, text)
+    assert found is not None
+    assert [name for name, _ in found.choices] == said
+    assert found.choices[0][1] == pytest.approx(float(rows[0].softmax(-1)[:, 1:].max()), rel=1e-6)
 
 
 def test_a_language_model_tells_what_comes_next(load) -> None:

@@ -7,11 +7,13 @@ from dataclasses import fields, replace
 import pytest
 import torch
 from torch import Tensor
+from transformers import BertForQuestionAnswering
 
 import headwise as hw
 from headwise.changes import cut, without, zero
 from headwise.errors import InputError
 from headwise.interventions import effects as effects_module
+from headwise.interventions.answered import answered
 from headwise.interventions.effects import Cut, Variant, effects, first_order, replaced, slopes
 from headwise.interventions.outcomes import Question, ask, kind_of
 from headwise.interventions.resuming import clean_pass, shares
@@ -28,6 +30,7 @@ CASES = [
     ("tiny:gemma2", "causal-lm", "next-token"), ("tiny:marian", None, "tokens"),
     ("tiny:marian", "translation", "translation"),
     ("tiny:t5", "translation", "translation"), ("tiny:mpnet", None, "sentence"),
+    ("tiny:bert", "token-classification", "token-label"),
 ]  # fmt: skip
 
 
@@ -194,3 +197,29 @@ def test_slopes_leave_nothing_behind(load) -> None:
     slopes(model, question_of(model))
     assert [p.grad for p in model.hf.parameters()] == before
     assert clean_pass(model, question_of(model).inputs).block["self", 2] == 2
+
+
+def test_the_loss_of_labels_is_that_of_what_a_token_classifier_says(load) -> None:
+    model = load("tiny:bert", "token-classification")
+    text = model.encode(TEXTS[0])
+    question = question_of(model)
+    rows = model.hf(**question.inputs).logits[0].detach().double().log_softmax(-1)
+    wanted = [-float(row.max()) for row, special in zip(rows, text.special, strict=True) if not special]
+    assert question.read(model.hf(**question.inputs))[0].tolist() == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("head", [True, False])
+def test_below_a_head_of_another_kind_the_encoder_is_looked_at(load, head: bool) -> None:
+    """A model that answers questions: what a change does to its sentence vector is what it does without that head."""
+    bare = load("tiny:bert")
+    body = BertForQuestionAnswering(bare.hf.config).eval()
+    body.bert.load_state_dict(bare.hf.state_dict(), strict=False)
+    model = hw.load((body, bare.tokenizer)) if head else bare
+    assert kind_of(model) == "sentence"
+    found = effects(model, question_of(model), [zeros(model, "self", 1, 0), zeros(model, "self", 0, 2)])
+    wanted = effects(bare, question_of(bare), [zeros(bare, "self", 1, 0), zeros(bare, "self", 0, 2)])
+    assert_close(found, wanted, 1e-5)
+    assert (found > 0).all()
+    assert answered(model, model.encode(TEXTS[0])) == answered(bare, bare.encode(TEXTS[0]))
+    reads, probes = slopes(model, question_of(model))
+    assert set(reads) == set(probes)

@@ -28,7 +28,13 @@ def saved(folder: Path, family: str, task: str, *, head: bool) -> str:
 
 @pytest.mark.parametrize(
     ("family", "task"),
-    [("bert", "masked-lm"), ("roberta", "classification"), ("gpt2", "causal-lm"), ("llama", "causal-lm")],
+    [
+        ("bert", "masked-lm"),
+        ("roberta", "classification"),
+        ("gpt2", "causal-lm"),
+        ("llama", "causal-lm"),
+        ("bert", "token-classification"),
+    ],
 )
 def test_a_head_is_there_when_its_weights_are(tmp_path: Path, family: str, task: str) -> None:
     assert own_task(saved(tmp_path, family, task, head=True)) == task
@@ -40,6 +46,12 @@ def test_a_head_is_there_when_its_weights_are(tmp_path: Path, family: str, task:
 def test_a_name_without_weights_is_no_head(tmp_path: Path, family: str, task: str) -> None:
     """As all-mpnet-base-v2 is on the hub, which could not be viewed, inspected or served."""
     assert own_task(saved(tmp_path, family, task, head=False)) is None
+
+
+def test_a_token_classifier_is_inspected_with_its_head(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "model", "bert", "token-classification", head=True)
+    result = CliRunner().invoke(app, ["inspect", "the city was old .", "--model", folder])
+    assert result.exit_code == 0, result.output
 
 
 def test_such_a_model_is_viewed_and_inspected(tmp_path: Path) -> None:

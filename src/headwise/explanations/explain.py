@@ -26,9 +26,9 @@ from headwise.explanations.question import Question, default_removal
 from headwise.explanations.trial import try_out
 from headwise.explanations.units import Unit, gathered, units_of
 from headwise.explanations.verdict import verdict
+from headwise.models.heads import own_task
 from headwise.models.load import load
 from headwise.models.model import Model
-from headwise.models.tasks import TASKS
 from headwise.traces import WAYS
 from headwise.types import Encoding
 
@@ -189,22 +189,4 @@ def explain_text(
 
 def load_predictor(name: str, task: str | None = None, *, device: str = "cpu") -> Model:
     """A model with the head that its configuration says it was saved with, unless a task is named."""
-    return load(name, task=task or _saved_task(name), device=device)
-
-
-def _saved_task(name: str) -> str | None:
-    """The task of the class that a checkpoint was saved from; None where that has no head, or nobody can tell."""
-    from transformers import AutoConfig
-
-    from headwise.explanations.asking import TASKS as CLASSES
-    from headwise.models.packaged import PACKAGED, SHIPPED, packaged_folder
-
-    if name.startswith("tiny:"):
-        return None
-    where = packaged_folder(name) if name in PACKAGED else SHIPPED.get(name, name)
-    try:
-        saved = AutoConfig.from_pretrained(str(where)).architectures or []
-    except (OSError, ValueError):
-        return None  # what is wrong with it is said by the load itself
-    found = [task for task, classes in CLASSES.items() if set(saved) & set(classes.values())]
-    return next((task for task in found if task in TASKS), None)
+    return load(name, task=task or own_task(name), device=device)

@@ -1,6 +1,7 @@
 """What the model itself answers to a text, in words: it stands on top of every page that shows its attention.
 
     label          the classes with their probabilities                       sequence classifiers
+    token-label    the words with another label than most, the surest first   token classifiers
     next-token     the likeliest tokens after the text                        language models
     masked-token   the likeliest tokens for the mask, where the text has one  masked language models
     translation    the target, and its probability a token                    encoder–decoders with a head
@@ -12,6 +13,7 @@ A model without a head that is no encoder has no answer: None.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +23,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.interventions.labels import class_of, no_class, told
-from headwise.interventions.outcomes import kind_of
+from headwise.interventions.outcomes import kind_of, last_hidden, looked_at
 from headwise.models.capture import at_least_float, quiet
 from headwise.models.model import Model
 from headwise.results.shown import number
@@ -31,7 +33,8 @@ from headwise.types import Encoding
 MOST = 5
 LONGEST = 60  # characters of a sentence to compare with
 COMPARED, STEP = 24, 3  # so many of them, a third of those there are: the sample goes from subject to subject
-LED = {"label": "The model says", "next-token": "Next comes", "masked-token": "For the mask it says",
+LED = {"label": "The model says", "token-label": "It labels", "next-token": "Next comes",
+       "masked-token": "For the mask it says",
        "translation": "It translates this as", "sentence": "Nearest of the sample sentences"}  # fmt: skip
 
 
@@ -64,6 +67,8 @@ def answered(model: Model, text: Encoding, target: Encoding | None = None) -> An
     if kind == "label":
         names = {int(at): str(name) for at, name in (model.hf.config.id2label or {}).items()}
         return Answered(kind, _best(rows, [names.get(at, str(at)) for at in range(rows.shape[-1])]))
+    if kind == "token-label":
+        return _labelled(model, text, rows)
     if kind == "translation":
         assert target is not None
         said = rows[:-1].gather(1, torch.tensor(target.ids[1:], device=rows.device)[:, None])
@@ -102,6 +107,23 @@ def _best(
     return tuple(zip(tokens, best.values.tolist(), strict=True))
 
 
+def _labelled(model: Model, text: Encoding, rows: Float[Tensor, "token label"]) -> Answered | None:
+    """Words with a label that most do not have (so "O" is left out), by how sure; all of them where they have one.
+
+    A word's label is that of its first token.
+    """
+    names = {int(at): str(name) for at, name in (model.hf.config.id2label or {}).items()}
+    firsts = {text.unit[at]: at for at in reversed(range(len(text))) if not text.special[at]}
+    if not firsts:
+        return None
+    sure, said = (found[sorted(firsts.values())].tolist() for found in rows.exp().max(-1))
+    (usual, _), *_ = Counter(said).most_common(1)
+    words = zip((text.words[unit].strip() for unit in sorted(firsts)), said, sure, strict=True)
+    rare = sorted(words, key=lambda word: (word[1] == usual, -word[2]))
+    rare = [word for word in rare if word[1] != usual] or rare
+    return Answered("token-label", tuple((f"“{word}” {names.get(at, at)}", p) for word, at, p in rare[:MOST]))
+
+
 def _nearest(model: Model, text: Encoding) -> Answered:
     """Among the first sentences of the sample; the text itself does not count."""
     others = [(sentence, model.encode(sentence, truncate=True)) for sentence in _sentences()]
@@ -125,6 +147,6 @@ def _vectors(model: Model, texts: Sequence[Encoding]) -> Float[Tensor, "text d_m
     if not model.proof.padding and len(texts) > 1:
         return torch.cat([_vectors(model, [text]) for text in texts])
     batch = model.batch(list(texts))
-    hidden = at_least_float(model.hf(**batch.inputs).last_hidden_state)
+    hidden = last_hidden(model.hf(**batch.inputs, **looked_at(model, "sentence")))
     mask = batch.mask.to(hidden)[..., None]
     return torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1), dim=-1)

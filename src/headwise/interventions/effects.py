@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from headwise.interventions.outcomes import DISTANCES, Question, asked_only
+from headwise.interventions.outcomes import DISTANCES, Question, asked_only, looked_at
 from headwise.interventions.resuming import Clean, clean_pass, copies_of, options, resumed, shares
 from headwise.models.blocks import feed_forwards
 from headwise.models.capture import Call, Edit
@@ -72,19 +72,20 @@ def effects(
 ) -> Float64[Tensor, "variant number"]:
     """What every variant changes in the answer to the question; not `signed`: how far places move, up or down."""
     compare = question.effects if signed else question.moved
+    besides = looked_at(model, question.kind)
     # subtle: these try the probe at their first use, which no change may be in the way of
     shares(model)
     feed_forwards(model)
     with torch.no_grad():
         with asked_only(model, question):
-            clean = clean_pass(model, question.inputs)
+            clean = clean_pass(model, question.inputs, **besides)
         own = question.read(clean.output)
         found = torch.zeros(len(variants), compare(own, own).shape[1], dtype=torch.float64)
         for first, some in _passes(clean, variants, max(1, tokens // question.length)):
             chosen = [variants[at] for at in some]
             below = resumed(model, clean, first=first, copies=len(some))
             with below, _varied(model, chosen), asked_only(model, question):
-                output = model.hf(**copies_of(question.inputs, len(some)), **options(model))
+                output = model.hf(**copies_of(question.inputs, len(some)), **options(model), **besides)
             found[some] = compare(own, question.read(output)).cpu()
     return found
 
@@ -163,7 +164,7 @@ def slopes(
 
     places = [(site.stack, site.index) for site in model.proof.sites]
     with torch.enable_grad(), reading(model, {place: keep(place) for place in places}):
-        found = question.read(model.hf(**question.inputs, **options(model)))
+        found = question.read(model.hf(**question.inputs, **options(model), **looked_at(model, question.kind)))
         heads = [_loss(question, found)] if question.kind not in DISTANCES else _random(found, seed)
         slope = [
             torch.autograd.grad(one, [read[p] for p in places], retain_graph=one is not heads[-1]) for one in heads

@@ -28,6 +28,7 @@ Head = tuple[str, int, int]  # stack, layer, head
 Maps = Mapping[str, Float[Tensor, "layer head query key"]]  # by stack
 WHAT = {
     "next-token": "loss of the next token", "masked-token": "loss of masked tokens", "label": "loss of the label",
+    "token-label": "loss of the tokens' labels",
     "translation": "loss of the translation's tokens", "sentence": "sentence vector", "tokens": "last hidden tokens",
 }  # fmt: skip
 

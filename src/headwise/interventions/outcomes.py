@@ -3,11 +3,13 @@ r"""What a model does with a text, as numbers that a change may move.
     next-token     mean −log p(next token), nats                                   decoders with a language-model head
     masked-token   mean −log p(token) over 15 % masked tokens, nats                masked language models
     label          −log p(label), nats; the label's probability; whether it is chosen      sequence classifiers
+    token-label    mean −log p(label) over the tokens that are not special, nats   token classifiers
     translation    mean −log p(target token | source, target before it), nats      encoder–decoders with a head
     sentence       1 − cos of the mean of the last hidden tokens and that without the change     encoders without a head
     tokens         the mean over tokens of 1 − cos of the last hidden tokens       whatever else has no head
 
-The label is the corpus's where it is one of the model's classes, else what the model itself says. Distances are 0
+The label is the corpus's where it is one of the model's classes, else what the model itself says, and of tokens always
+what it says. A head of another kind (answers to questions) is passed over: its encoder is looked at. Distances are 0
 without a change and have no slope there, so that their first order is the second:  1 − cos = ½ ‖Δu‖²  for unit u.
 """
 
@@ -26,6 +28,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+    MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
 )
 
 from headwise.errors import InputError, ModelError
@@ -38,15 +41,17 @@ from headwise.types import Encoding
 HEADS: Mapping[str, Mapping[Any, Any]] = {
     "masked-token": MODEL_FOR_MASKED_LM_MAPPING_NAMES,
     "label": MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+    "token-label": MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
     "translation": MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
     "next-token": MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
 }
-DISTANCES = ("sentence", "tokens")
+DISTANCES, LABELS = ("sentence", "tokens"), ("label", "token-label")
 KINDS = (*HEADS, *DISTANCES)
 SAID = {
     "next-token": "loss of the next token (nats)",
     "masked-token": "loss of masked tokens (nats)",
     "label": "loss of the label (nats)",
+    "token-label": "loss of the tokens' labels (nats)",
     "translation": "loss of the translation's tokens (nats)",
     "sentence": "distance of the sentence vector (1 − cos)",
     "tokens": "distance of the last hidden tokens (1 − cos)",
@@ -126,7 +131,7 @@ class Question:
 @contextmanager
 def asked_only(model: Model, question: Question) -> Iterator[None]:
     """Within it the model's output layer reads only the places that are asked: a vocabulary is wide."""
-    layer = None if question.kind in (*DISTANCES, "label") else model.hf.get_output_embeddings()
+    layer = None if question.kind in (*DISTANCES, *LABELS) else model.hf.get_output_embeddings()
     if not isinstance(layer, nn.Module):
         yield
         return
@@ -155,8 +160,20 @@ def _apart(clean: Tensor, found: Tensor) -> Float64[Tensor, "copy place"]:
     return (1 - torch.cosine_similarity(found.double(), clean.double(), dim=-1)).clamp(min=0)
 
 
+def looked_at(model: Model, kind: str) -> dict[str, bool]:
+    """What to ask of a pass besides: the hidden tokens, where only they are looked at and a head stands above them."""
+    return {"output_hidden_states": True} if kind in DISTANCES and model.hf.base_model is not model.hf else {}
+
+
+def last_hidden(output: Any) -> Float[Tensor, "copy token d_model"]:
+    """The last hidden tokens, of a model without a head or of one that was asked for them (`looked_at`)."""
+    if (found := output.get("last_hidden_state")) is None:
+        found = (output.get("hidden_states") or output["decoder_hidden_states"])[-1]
+    return at_least_float(found)
+
+
 def _unit(output: Any, kind: str) -> Float[Tensor, "copy token d_model"]:
-    hidden = at_least_float(output.last_hidden_state)
+    hidden = last_hidden(output)
     vectors = hidden.mean(1, keepdim=True) if kind == "sentence" else hidden
     return torch.nn.functional.normalize(vectors, dim=-1)
 
@@ -183,6 +200,8 @@ def ask(
         assert target is not None
         labels = torch.tensor([*target.ids[1:], -1], device=device)
         return Question(kind, model.batch([text], [target]).inputs, labels) if len(target) > 1 else None
+    if kind == "token-label":
+        return _of_tokens(model, text)
     if kind == "masked-token":
         text, labels = masked(model, text, number, seed)
     else:
@@ -190,6 +209,16 @@ def ask(
     if kind not in DISTANCES and not bool((labels >= 0).any()):
         return None
     return Question(kind, model.batch([text]).inputs, labels.to(device))
+
+
+def _of_tokens(model: Model, text: Encoding) -> Question | None:
+    """The label that the model itself gives each token that is not special."""
+    inputs, plain = model.batch([text]).inputs, ~torch.tensor(text.special, device=model.hf.device)
+    if not bool(plain.any()):
+        return None
+    with torch.no_grad():
+        said = model.hf(**inputs).logits[0].argmax(-1)
+    return Question("token-label", inputs, said.where(plain, -1))
 
 
 def masked(model: Model, text: Encoding, number: int, seed: int) -> tuple[Encoding, Int[Tensor, " token"]]:

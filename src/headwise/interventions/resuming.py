@@ -41,8 +41,8 @@ def options(model: Model) -> dict[str, Any]:
     return without_cache(model.hf)
 
 
-def clean_pass(model: Model, inputs: Inputs) -> Clean:
-    """Run the text once and keep what its blocks gave."""
+def clean_pass(model: Model, inputs: Inputs, **besides: bool) -> Clean:
+    """Run the text once and keep what its blocks gave; `besides` is asked of the pass too."""
     given: list[Any] = []
     block: dict[Place, int] = {}
     places = iter([(site.stack, site.index) for site in model.proof.sites])
@@ -51,7 +51,7 @@ def clean_pass(model: Model, inputs: Inputs) -> Clean:
             stack.callback(module.register_forward_hook(lambda *_: block.update({next(places): len(given)})).remove)
         for module in _blocks(model):
             stack.callback(module.register_forward_hook(lambda _m, _a, out: given.append(out)).remove)
-        output = model.hf(**inputs, **options(model))
+        output = model.hf(**inputs, **options(model), **besides)
     return Clean(output, tuple(given), block)
 
 

@@ -20,8 +20,9 @@ from headwise.models.packaged import PACKAGED, SHIPPED, packaged_folder
 from headwise.models.tasks import auto_class
 from headwise.results.records import DamagedError, read_record
 
-ENDINGS = {"ForCausalLM": "causal-lm", "GPT2LMHeadModel": "causal-lm", "ForMaskedLM": "masked-lm",
-           "ForSequenceClassification": "classification", "WhisperForConditionalGeneration": "transcription",
+ENDINGS = {"ForCausalLM": "causal-lm", "WithLMHeadModel": "masked-lm", "LMHeadModel": "causal-lm",
+           "ForMaskedLM": "masked-lm", "ForSequenceClassification": "classification",
+           "ForTokenClassification": "token-classification", "WhisperForConditionalGeneration": "transcription",
            "ForConditionalGeneration": "translation", "MTModel": "translation",
            "ForImageClassification": "image-classification", "ForSpeechSeq2Seq": "transcription"}  # fmt: skip
 

@@ -21,7 +21,7 @@ from headwise.studies.study import State
 
 SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1)  # of all heads
 KEPT = ("input_ids", "token_type_ids", "decoder_input_ids")
-CODES = ("next-token", "masked-token", "label", "translation", "sentence", "tokens")
+CODES = ("next-token", "masked-token", "label", "translation", "sentence", "tokens", "token-label")
 
 
 def kept(question: Question) -> dict[str, Tensor]:
