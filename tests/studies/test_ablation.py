@@ -201,8 +201,8 @@ def test_too_few_texts_are_said_so_and_have_no_vote() -> None:
     [
         ({"ways": ("x",)}, "Heads are replaced by mean, zero, resample, each once, but ways=('x',) was asked for."),
         ({"ways": ()}, "Heads are replaced by mean, zero, resample, each once, but ways=() was asked for."),
-        ({"outcome": "joy"}, "What a model does is one of masked-token, label, translation, next-token, sentence, "
-                             "tokens, but 'joy' was asked for."),
+        ({"outcome": "joy"}, "What a model does is one of masked-token, label, token-label, translation, next-token, "
+                             "sentence, tokens, but 'joy' was asked for."),
         ({"draws": 0}, "draws of study ablation must be a whole number, 1 or more, but 0 was given."),
     ],
 )  # fmt: skip
