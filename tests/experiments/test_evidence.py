@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import math
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -10,6 +12,7 @@ import polars as pl
 import pytest
 
 from headwise.papers import PAPERS
+from headwise.papers.claim import settled
 from headwise.papers.evidence import between, claims_by_models, from_table, whole
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +44,21 @@ def test_a_claim_and_model_have_one_verdict_and_a_reason_where_it_is_open(eviden
         if one.judged.verdict == "holds":
             assert one.judged.numbers
             assert one.judged.numbers.controls is not None
+
+
+def test_nothing_holds_of_a_control_that_is_stored(evidence: ModuleType) -> None:
+    """Put in the model's place, with an interval of no width and the others as its controls, none of them holds."""
+    networks = 0
+    for one in evidence.on_top(evidence.pages()):
+        numbers = one.judged.numbers
+        if numbers is None or numbers.controls is None:
+            continue
+        for value in (*numbers.controls, *numbers.shuffled):
+            if not math.isnan(value):
+                networks += 1
+                found = settled(one.claim, replace(numbers, value=value, low=value, high=value), "")
+                assert found.verdict != "holds", f"{one.model}, {one.item.id}: {one.claim.says}"
+    assert networks > 100
 
 
 def test_every_cell_has_its_numbers_or_a_reason_of_its_own(evidence: ModuleType) -> None:
