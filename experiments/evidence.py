@@ -41,7 +41,7 @@ NO_TIME = "not run: no processor time was left"
 # Why a cell has no number, no interval or no control: by model, and by study, or study and item ("" for any).
 REASONS: dict[str, dict[str, str]] = {
     "demo": {
-        "mixing": "stored without parts of the texts, and the run with controls did not end in time",
+        "mixing fig3b": "stored without parts of the texts, and by two tangents where the item takes four or more",
     },
     "demo-base": {
         "importance fig3": "has no masked-LM head; one was made for demo alone",
