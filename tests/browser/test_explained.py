@@ -30,6 +30,12 @@ def test_the_text_is_text_and_the_verdict_stands_on_top(found: Explanation, open
     assert page.locator(".text .unit").all_text_contents() == shown
     assert found.verdict is not None
     assert found.verdict.sentence in page.locator('[role="status"]').inner_text()
+    assert found.trial is not None
+    gone, kept = (found.trial.orders_beaten(side) for side in ("deletion", "insertion"))
+    told = (
+        f"It beats {gone} of 19 random orders when words go, {kept} when they alone are kept; 19 are needed each way."
+    )
+    assert told in page.locator("ul.muted").inner_text()
     assert "rests on" in page.locator("h1").inner_text()
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headwise.explanations.trial import Trial
-from headwise.explanations.verdict import BEATEN, FEW, MOVES, ROOM, number, verdict
+from headwise.explanations.verdict import BEATEN, FEW, MOVES, ROOM, needed, number, verdict
 
 CHANCE = (0.93, 0.9, 0.4)  # of random orders, removed; kept alone it is the mirror image
 
@@ -100,3 +100,11 @@ def test_other_units_and_one_word() -> None:
 @pytest.mark.parametrize(("p", "text"), [(0.934, ".93"), (1.0, "1.00"), (0.0049, "<.01"), (0.005, ".01"), (0.0, ".00")])
 def test_numbers(p: float, text: str) -> None:
     assert number(p) == text
+
+
+@pytest.mark.parametrize(("better", "kept"), [(19, 19), (18, 0), (0, 7)])
+def test_random_orders_that_are_beaten_are_counted_each_way(better: int, kept: int) -> None:
+    found = trial(better=better, kept=kept)
+    assert (found.orders_beaten("deletion"), found.orders_beaten("insertion")) == (better, kept)
+    assert found.beaten("deletion") == pytest.approx(better / 19)
+    assert needed(found) == 19  # 18 of 19 are 94.7 %

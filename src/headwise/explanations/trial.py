@@ -65,13 +65,15 @@ class Trial:
             return None
         return (self.aopc - self.worst) / (self.best - self.worst)
 
-    def beaten(self, side: str) -> float:
-        """The share of random orders that do worse, by the mean along the deletion or the insertion curve."""
+    def orders_beaten(self, side: str) -> int:
+        """How many random orders do worse, by the mean along the deletion or the insertion curve."""
         if side == "deletion":
-            return sum(level(self.deletion) < level(other) for other in self.random_deletion) / len(
-                self.random_deletion
-            )
-        return sum(level(self.insertion) > level(other) for other in self.random_insertion) / len(self.random_insertion)
+            return sum(level(self.deletion) < level(other) for other in self.random_deletion)
+        return sum(level(self.insertion) > level(other) for other in self.random_insertion)
+
+    def beaten(self, side: str) -> float:
+        """Their share."""
+        return self.orders_beaten(side) / len(self.random_deletion if side == "deletion" else self.random_insertion)
 
 
 def fall(curve: Sequence[float]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from headwise.explanations.trial import Trial, level
@@ -52,6 +53,11 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
     if not _room(trial):
         return Verdict("nothing", f"{facts}: whatever goes first, the answer falls alike; this text cannot tell.")
     return Verdict("no", f"{facts}: no better than chance on this text, do not believe it.")
+
+
+def needed(trial: Trial) -> int:
+    """How many of its random orders an explanation must beat, each way."""
+    return math.ceil(BEATEN * len(trial.random_deletion))
 
 
 def _room(trial: Trial) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from headwise.errors import InputError
 from headwise.explanations.explanation import Explanation
 from headwise.explanations.figures import curves_of
+from headwise.explanations.verdict import needed
 from headwise.results.files import write_files
 from headwise.traces import WAYS
 from headwise.viewer.build import framed, small_page
@@ -51,6 +52,7 @@ def payload(explanation: Explanation) -> dict[str, Any]:
         "tests": None if trial is None else {
             "removal": trial.removal, "passes": trial.passes, "orders": len(trial.random_deletion), "seed": trial.seed,
             "aopc": _plain(trial.aopc), "random": [_plain(min(trial.random_aopc)), _plain(max(trial.random_aopc))],
+            "beaten": [trial.orders_beaten(side) for side in ("deletion", "insertion")], "needed": needed(trial),
             "naopc": _plain(trial.naopc), "agreement": {n: _plain(x) for n, x in (trial.agreement or {}).items()},
         },
     }  # fmt: skip
