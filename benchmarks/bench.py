@@ -6,7 +6,8 @@
 
 Every round times the pass and the work one after the other and takes their ratio, in processor seconds of one thread,
 so that other work on the machine disturbs both alike; the table has the median ratio and its range over the rounds.
-With --keep the rows go to benchmarks/history/<commit>.json, to be compared with those of another commit.
+With --keep the rows go to benchmarks/history/<time>-<commit>.json; the last column is what was kept last, so that a
+regression shows.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ class Row:
     goal: float
     load: float
 
-    def line(self) -> str:
+    def line(self, before: dict[str, float]) -> str:
         met = "" if self.ratio <= self.goal else "  not met"
-        spread = f"{self.low:.2f}–{self.high:.2f}"
-        return f"{self.what:<52} {self.ratio:6.2f} {spread:>13}   ≤ {self.goal:<4} {self.load:5.1f}{met}"
+        spread, was = f"{self.low:.2f}–{self.high:.2f}", f"{before[self.what]:.2f}" if self.what in before else "–"
+        return f"{self.what:<52} {self.ratio:6.2f} {spread:>13}   ≤ {self.goal:<4} {self.load:5.1f} {was:>6}{met}"
 
 
 def compare(what: str, goal: float, base: Task, work: Task, rounds: int) -> Row:
@@ -137,9 +138,15 @@ def keep(rows: list[Row], quick: bool) -> Path:
     """The rows as JSON under the commit they were measured at."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
     HISTORY.mkdir(exist_ok=True)
-    path = HISTORY / f"{commit.stdout.strip()}{'-quick' if quick else ''}.json"
+    path = HISTORY / f"{time.strftime('%Y%m%d-%H%M')}-{commit.stdout.strip()}{'-quick' if quick else ''}.json"
     path.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
     return path
+
+
+def kept_last() -> dict[str, float]:
+    """The ratio of every row when it was last kept."""
+    files = sorted(HISTORY.glob("*.json"))
+    return {row["what"]: row["ratio"] for file in files for row in json.loads(file.read_text(encoding="utf-8"))}
 
 
 def main() -> None:
@@ -149,11 +156,11 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    print(f"{'work / what it is measured against':<52} {'ratio':>6} {'range':>13}   goal   load", flush=True)
-    rows = []
+    print(f"{'work / what it is measured against':<52} {'ratio':>6} {'range':>13}   goal   load   last", flush=True)
+    rows, before = [], kept_last()
     for part in options.only:
         for row in PARTS[part](options.quick, 3 if options.quick else 5):
-            print(row.line(), flush=True)
+            print(row.line(before), flush=True)
             rows.append(row)
     if options.keep:
         print(f"kept in {keep(rows, options.quick)}", file=sys.stderr)
