@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwise.errors import ModelError
-from headwise.measures.norms import norm, norm_residual, norm_residual_ln, norm_sum, sent
+from headwise.measures.norms import norm, norm_residual, norm_residual_ln, norm_sum, sent_gram
 from headwise.types import Circuit, Layer, Norm
 from references import quantities as twins
 from references import synthetic
@@ -82,7 +82,7 @@ def test_vectors_add_up_to_the_blocks_output() -> None:
     layer = synthetic.layer("causal", scale=0.5)
     total = torch.tensor(twins.with_residual(layer))[0, 4].sum(0)
     assert_close(total + 0.5 * layer.circuit.b_o, layer.residual[0, 4] + 0.5 * layer.out[0, 4])
-    assert sent(layer).shape == (2, 3, 13, 17)
+    assert sent_gram(layer).shape == (2, 13, 3, 3)
 
 
 def test_a_measure_does_not_write_into_what_others_share() -> None:

@@ -11,7 +11,7 @@ from headwise.measures import alti as alti_file
 from headwise.measures import norms
 from headwise.measures.alti import alti
 from headwise.measures.globenc import globenc
-from headwise.measures.norms import norm_residual_ln
+from headwise.measures.norms import norm_residual, norm_residual_ln
 from headwise.types import Layer
 from references import quantities as twins
 from references import synthetic
@@ -29,6 +29,7 @@ def test_tiles_make_the_whole(monkeypatch: pytest.MonkeyPatch, rows: int, keys: 
     monkeypatch.setattr(alti_file, "ROWS", rows)
     monkeypatch.setattr(alti_file, "TILE", rows * keys * synthetic.D_MODEL)
     monkeypatch.setattr(norms, "KEYS", keys)
+    monkeypatch.setattr(norms, "SENT", keys)
     assert_close(alti(again(layer)), twins.alti(layer))
     assert_close(globenc(again(layer)), twins.globenc(layer))
     assert_close(norm_residual_ln(again(layer)), twins.norm_residual_ln(layer))
@@ -39,5 +40,6 @@ def test_blocks_of_rows_in_tiles(monkeypatch: pytest.MonkeyPatch, size: int) -> 
     monkeypatch.setattr(alti_file, "ROWS", 3)
     monkeypatch.setattr(alti_file, "TILE", 6 * synthetic.D_MODEL)
     whole = synthetic.layer("causal")
-    blocks = torch.cat([alti(block) for block in synthetic.blocks(whole, size)], 1)
-    assert_close(blocks, alti(whole), 1e-6)
+    blocks = [dataclasses.replace(block, text_memo=whole.text_memo) for block in synthetic.blocks(whole, size)]
+    for measure in (alti, globenc, norm_residual_ln, norm_residual):  # each with its own norms, and one memory of keys
+        assert_close(torch.cat([measure(block) for block in blocks], 1), measure(again(whole)), 1e-6)

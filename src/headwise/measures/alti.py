@@ -11,6 +11,8 @@ n²·d absolute values, which no Gram matrix gives.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -40,9 +42,9 @@ def alti(layer: Layer) -> Float[Tensor, "batch query key"]:
     y = total(layer)
     # A norm divides all vectors of a row by one σ_i, which a share does not see: y and u are taken before it does.
     y = y if outer is None else outer(y) * outer.sigma(y)
-    sent, own, inner_scale = parts(layer, [] if outer is None else [outer])
+    read, own, inner_scale = parts(layer, [] if outer is None else [outer])
     weights = layer.alpha if inner_scale is None else layer.alpha * inner_scale[:, None]
-    away = _distances(y, weights, sent, own, layer.first_row)
+    away = _distances(y, weights, layer.head_value @ read, own, layer.first_row)
     near = y.abs().sum(-1, keepdim=True) - away
     # subtle: a key that is not seen sends nothing, and so brings nothing nearer but for rounding
     seen = layer.visible & layer.query_mask[..., None]
@@ -50,6 +52,7 @@ def alti(layer: Layer) -> Float[Tensor, "batch query key"]:
     return torch.where(seen, near / near.sum(-1, keepdim=True), 0.0)
 
 
+@torch.no_grad()
 def _distances(
     y: Float[Tensor, "batch query d_model"],
     alpha: Float[Tensor, "batch head query key"],
@@ -57,26 +60,32 @@ def _distances(
     own: Float[Tensor, "batch query d_model"],
     first_row: int,
 ) -> Float[Tensor, "batch query key"]:
-    """‖y_i − u_ij‖₁, a tile of rows and keys at a time: every number of u is made, measured and forgotten in cache."""
+    """‖y_i − u_ij‖₁, a tile of rows and keys at a time: every number of u is made, measured and forgotten in cache.
+
+    subtle: all tiles are made in one piece of memory (new memory costs more than the products), and their absolute
+    values are added up in two steps, which are vectorised where torch's 1-norm is not.
+    """
     by_key = sent.transpose(1, 2).contiguous()  # batch key head d_model
     result = torch.empty_like(alpha[:, 0])
     keys = max(1, TILE // (ROWS * sent.shape[3]))
+    tiles = sent.new_empty(keys * ROWS * sent.shape[3])
     for text in range(len(alpha)):
         for row in range(0, alpha.shape[2], ROWS):
             rows = slice(row, min(row + ROWS, alpha.shape[2]))
             for key in range(0, alpha.shape[3], keys):
                 some = slice(key, min(key + keys, alpha.shape[3]))
                 weights = alpha[text, :, rows, some].permute(2, 1, 0).contiguous()  # key query head
-                left = torch.baddbmm(
-                    y[text, None, rows].expand(len(weights), -1, -1), weights, by_key[text, some], alpha=-1
-                )
+                shape = (*weights.shape[:2], sent.shape[3])
+                left = tiles[: math.prod(shape)].view(shape)
+                torch.bmm(weights, by_key[text, some], out=left)
+                torch.sub(y[text, rows], left, out=left)
                 _take_own(left, own[text, rows], first_row + row - key)
-                result[text, rows, some] = torch.linalg.vector_norm(left, 1, dim=-1).mT
+                result[text, rows, some] = left.abs_().sum(-1).mT
     return result
 
 
 def _take_own(left: Float[Tensor, "key query d_model"], own: Float[Tensor, "query d_model"], offset: int) -> None:
     """Subtract what each query keeps of itself where its own key is in the tile; query q is key q + offset of it."""
-    rows = torch.arange(len(own), device=left.device)
-    rows = rows[(rows + offset >= 0) & (rows + offset < len(left))]
-    left[rows + offset, rows] -= own[rows]
+    first, last = max(0, -offset), min(len(own), len(left) - offset)
+    if first < last:
+        left.diagonal(-offset, 0, 1).sub_(own[first:last].mT)

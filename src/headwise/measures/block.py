@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -22,15 +21,15 @@ from headwise.types import Layer, Norm
 
 
 class Parts(NamedTuple):
-    """u_ij = inner_scale_i · Σ_h α_h,ij sent_hj + [i = j] own_i, before any division by a later norm's σ_i."""
+    """u_ij = inner_scale_i · Σ_h α_h,ij v_hj read_h + [i = j] own_i, before any division by a later norm's σ_i."""
 
-    sent: Float[Tensor, "batch head key d_model"]
+    read: Float[Tensor, "head d_head d_model"]  # W_O with the linear parts of the norms inside
     own: Float[Tensor, "batch query d_model"]
     inner_scale: Float[Tensor, "batch query 1"] | None
 
 
 def parts(layer: Layer, norms: Sequence[Norm]) -> Parts:
-    """What each key sends and each query keeps, read by the linear parts of `norms` one after the other."""
+    """What makes of a value what its key sends, and what each query keeps, by the linear parts of `norms` in turn."""
     assert layer.residual is not None
     circuit, w_o, own = layer.circuit, layer.circuit.w_o, layer.residual
     before = [] if circuit.inner is None else [circuit.inner]
@@ -38,8 +37,7 @@ def parts(layer: Layer, norms: Sequence[Norm]) -> Parts:
         w_o = norm.centre(w_o) * norm.gain
     for norm in norms:
         own = norm.centre(own) * norm.gain
-    sent = layer.head_value @ (circuit.scale * w_o)
-    return Parts(sent, own, None if circuit.inner is None else 1 / circuit.inner.sigma(layer.out))
+    return Parts(circuit.scale * w_o, own, None if circuit.inner is None else 1 / circuit.inner.sigma(layer.out))
 
 
 def total(layer: Layer) -> Float[Tensor, "batch query d_model"]:
@@ -66,12 +64,6 @@ def check(layer: Layer, name: str) -> None:
             f"{name} needs a block that adds its attention to a residual before anything else reads it, but this model "
             "adds attention and feed-forward in parallel; use norm-sum or value-zeroing."
         )
-
-
-def diagonal(layer: Layer) -> tuple[Tensor, Tensor]:
-    """The rows of this block of queries, and the key that each of them is."""
-    rows = torch.arange(layer.alpha.shape[2], device=layer.alpha.device)
-    return rows, rows + layer.first_row
 
 
 def check_ungated(layer: Layer) -> None:

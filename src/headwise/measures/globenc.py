@@ -17,8 +17,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.errors import ModelError
-from headwise.measures.block import check, diagonal, parts, total
-from headwise.measures.norms import gram, quadratic_form
+from headwise.measures.block import check, total
+from headwise.measures.norms import with_own
 from headwise.quantities import MIXING, SHARE
 from headwise.types import Layer
 
@@ -51,14 +51,7 @@ def lengths(layer: Layer) -> Float[Tensor, "batch query key"]:
             "norm-residual or alti."
         )
     first = [circuit.outer] if circuit.post and circuit.outer is not None else []
-    sent, own, inner_scale = parts(layer, [*first, circuit.last])
-    rows, keys = diagonal(layer)
-    pairs = quadratic_form(layer.alpha, gram(sent))
-    kept = torch.einsum("bhq,bhqe->bqe", layer.alpha[:, :, rows, keys], sent[:, :, keys])
-    if inner_scale is not None:
-        pairs, kept = pairs * inner_scale, kept * inner_scale
-    pairs[:, rows, keys] = (kept + own).norm(dim=-1)
-    return pairs
+    return with_own(layer, [*first, circuit.last])
 
 
 def scaled(layer: Layer) -> Float[Tensor, "batch query key"]:

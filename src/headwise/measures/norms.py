@@ -16,16 +16,18 @@ subtle: b_V is inside f, b_O is not (it comes from no token), and so is the bias
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from headwise.errors import ModelError
-from headwise.measures.block import check_ungated, diagonal, parts, total
+from headwise.measures.block import check_ungated, parts, total
 from headwise.quantities import ATTENTION, LENGTH, MIXING
 from headwise.types import Layer, Norm, once_per_text
 
-KEYS = 16  # a cache line of float32 weights
+SENT, KEYS = 128, 64  # keys at a time, so that what is made of them stays in the cache: vectors, and weights
 
 
 @ATTENTION.add(
@@ -98,16 +100,10 @@ def norm_residual_ln(layer: Layer) -> Float[Tensor, "batch query key"]:
 
 
 @once_per_text
-def sent(layer: Layer) -> Float[Tensor, "batch head key d_model"]:
-    """f_h(x_j), the vector key j sends through head h at weight 1."""
-    check_ungated(layer)
-    return torch.einsum("bhkd,hde->bhke", layer.head_value, layer.circuit.w_o)
-
-
-@once_per_text
 def sent_gram(layer: Layer) -> Float[Tensor, "batch key head other"]:
     """G_j, the inner products of f_1(x_j) … f_H(x_j)."""
-    return gram(sent(layer))
+    check_ungated(layer)
+    return gram(layer, layer.circuit.w_o)
 
 
 @once_per_text
@@ -127,19 +123,24 @@ def gated_norm(layer: Layer, gate: Float[Tensor, "batch head query d_head"]) -> 
     return torch.stack(norms, dim=1)
 
 
-def gram(vectors: Float[Tensor, "batch head key d_model"]) -> Float[Tensor, "batch key head other"]:
-    by_key = vectors.transpose(1, 2)
-    return by_key @ by_key.mT
+def gram(layer: Layer, read: Float[Tensor, "head d_head d_model"]) -> Float[Tensor, "batch key head other"]:
+    """The inner products of what the heads make of each key's values; all of these vectors are never held at once."""
+    sent = ((some @ read).transpose(1, 2) for some in layer.head_value.split(SENT, dim=2))
+    return torch.cat([by_key @ by_key.mT for by_key in sent], dim=1)
 
 
 def quadratic_form(
     alpha: Float[Tensor, "batch head query key"], gram: Float[Tensor, "batch key head other"]
 ) -> Float[Tensor, "batch query key"]:
-    """sqrt(αᵀ G_j α) for every pair, a few keys at a time so that what is made of α stays in the cache."""
+    """sqrt(αᵀ G_j α) for every pair, a few keys at a time so that what is made of α stays in the cache.
+
+    subtle: the first copy brings rows together that lie as far apart as a map is wide, which turning them round at once
+    would take from memory number by number.
+    """
     result = torch.empty_like(alpha[:, 0])
     for start in range(0, alpha.shape[3], KEYS):
         some = slice(start, start + KEYS)
-        by_key = alpha[..., some].permute(0, 3, 1, 2).contiguous()  # batch key head query: products need it so
+        by_key = alpha[..., some].contiguous().permute(0, 3, 1, 2).contiguous()  # batch key head query, for products
         squared = (gram[:, some] @ by_key).mul_(by_key).sum(2)
         result[..., some] = squared.clamp_(min=0).sqrt_().mT
     return result
@@ -149,15 +150,34 @@ def _with_residual(layer: Layer, outer: Norm | None) -> Float[Tensor, "batch que
     """The norms of all vectors that add up to the block's output, `outer` being the norm they pass, if any."""
     _check_residual(layer)
     check_ungated(layer)
-    outer_scale = 1.0 if outer is None else 1 / outer.sigma(total(layer))
-    sent, own, inner_scale = parts(layer, [] if outer is None else [outer])
-    rows, keys = diagonal(layer)
-    pairs = quadratic_form(layer.alpha, gram(sent))
-    kept = torch.einsum("bhq,bhqe->bqe", layer.alpha[:, :, rows, keys], sent[:, :, keys])
+    return with_own(layer, []) if outer is None else with_own(layer, [outer]) / outer.sigma(total(layer))
+
+
+def with_own(layer: Layer, norms: Sequence[Norm]) -> Float[Tensor, "batch query key"]:
+    """‖u_ij‖ of a block (`parts`): what all heads send, and on the diagonal what the query keeps of itself too."""
+    read, own, inner_scale = parts(layer, norms)
+    pairs, kept = quadratic_form(layer.alpha, _gram_through(layer, norms, read)), _sent_to_itself(layer, read)
     if inner_scale is not None:
         pairs, kept = pairs * inner_scale, kept * inner_scale
-    pairs[:, rows, keys] = (kept + own).norm(dim=-1)
-    return pairs * outer_scale
+    pairs.diagonal(layer.first_row, 1, 2).copy_((kept + own).norm(dim=-1))
+    return pairs
+
+
+def _gram_through(
+    layer: Layer, norms: Sequence[Norm], read: Float[Tensor, "head d_head d_model"]
+) -> Float[Tensor, "batch key head other"]:
+    """Once a text for the same norms: blocks of its rows share the keys."""
+    name = f"{__name__}.gram through {[id(norm) for norm in norms]}"
+    if name not in layer.text_memo:
+        layer.text_memo[name] = gram(layer, read)
+    return layer.text_memo[name]
+
+
+def _sent_to_itself(layer: Layer, read: Float[Tensor, "head d_head d_model"]) -> Float[Tensor, "batch query d_model"]:
+    """Σ_h α_h,ii v_hi read_h, all heads in one product."""
+    weights = layer.alpha.diagonal(layer.first_row, 2, 3)
+    values = layer.head_value[:, :, layer.first_row : layer.first_row + weights.shape[-1]]
+    return (weights[..., None] * values).transpose(1, 2).flatten(2) @ read.flatten(0, 1)
 
 
 def _check_residual(layer: Layer) -> None:

@@ -112,8 +112,9 @@ def cross_alti(layer: Layer) -> Float[Tensor, "batch query key"]:
     y = total(layer)
     scale = None if outer is None else 1 / outer.sigma(y)
     y = y if outer is None else outer(y)
-    sent, _, inner_scale = parts(layer, [] if outer is None else [outer])
-    by_key, sent = layer.alpha.permute(0, 3, 2, 1).contiguous(), sent.transpose(1, 2).contiguous()
+    read, _, inner_scale = parts(layer, [] if outer is None else [outer])
+    by_key = layer.alpha.permute(0, 3, 2, 1).contiguous()
+    sent = (layer.head_value @ read).transpose(1, 2).contiguous()
     near = torch.empty(by_key.shape[:3], dtype=y.dtype, device=y.device)  # batch key query
     rows = torch.arange(near.shape[2], device=near.device)
     for some in rows.split(max(1, CHUNK // (sent.shape[0] * sent.shape[1] * sent.shape[3]))):
