@@ -51,7 +51,6 @@ REASONS: dict[str, dict[str, str]] = {
         "coref": NO_TIME,
     },
     "demo-llm": {
-        "importance fig3": NO_TIME,
         "probe": "a third seed was not run, each takes a training of its own",
         "identity fig2a": "no untrained networks: the claim fails without them",
         "identity fig2b": "30 layers of 576 × 576 maps for each of six untrained networks were not run",
