@@ -5,9 +5,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 CORE := $(VENV)/core
 export HF_HUB_OFFLINE ?= 1
+# Bytecode is kept even where the environment says otherwise: each of the many processes would compile everything anew.
+export PYTHONDONTWRITEBYTECODE :=
 # One test process a core, each with one thread: tests of one file stay together, so that models are loaded once.
 WORKERS ?= $(shell nproc)
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test quick check portable chaos mutants docs site pictures bench release clean evidence hashed audit
 

@@ -37,7 +37,7 @@ COPY = OUT / "src"
 TESTS = {
     "measures": ("measures", "contracts/test_reductions.py", "contracts/test_records.py"),
     "stats": ("stats",),
-    "reports": ("reports", "studies/test_answers.py"),
+    "reports": ("reports", "studies/test_answers.py", "studies/test_answers_tried.py"),
     "papers": ("papers",),
     "cli": tuple(f"cli/test_{name}.py" for name in ("cli", "choices", "fail_if", "json", "settings", "ranges")),
     "plots": ("plots", "studies/test_figures.py"),

@@ -19,6 +19,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -254,10 +255,12 @@ def codes_of(path: Path, before: str, after: str) -> dict[CodeType, CodeType] | 
 
 
 def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+    """Where one has more functions in it than the other (a lambda left out), the whole of it is the pair."""
     yield old, new
-    inner = ([c for c in code.co_consts if isinstance(c, CodeType)] for code in (old, new))
-    for one, other in zip(*inner, strict=True):
-        yield from _pairs(one, other)
+    inner = [[c for c in code.co_consts if isinstance(c, CodeType)] for code in (old, new)]
+    if len(inner[0]) == len(inner[1]):
+        for one, other in zip(*inner, strict=True):
+            yield from _pairs(one, other)
 
 
 def _own(code: CodeType, *, deep: bool = False) -> tuple[Any, ...]:
@@ -318,7 +321,10 @@ def forked(call: Callable[[], int], seconds: int | None, log: Path) -> int:
             out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(out, 1), os.dup2(out, 2)
         code = call()
+    except BaseException:  # else it would end in silence
+        traceback.print_exc()
     finally:
+        sys.stderr.flush()
         os._exit(code)
 
 

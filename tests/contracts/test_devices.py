@@ -87,7 +87,7 @@ def test_the_page_of_a_text(there: hw.Model) -> None:
 def test_studies_over_a_corpus(load: Any, tmp_path: Path) -> None:
     corpus = tmp_path / "texts.txt"
     corpus.write_text("\n".join(TEXTS), encoding="utf-8")
-    own = hw.run(STUDIES, load("tiny:bert"), corpus=corpus, out=tmp_path / "own", progress=False)
+    own = hw.run(STUDIES, load("tiny:bert"), corpus=corpus, out=tmp_path / "own", progress=False, figures=False)
     with Elsewhere():
         found = hw.run(STUDIES, "tiny:bert", device="cpu:0", corpus=corpus, out=tmp_path / "there", progress=False)
     for name in STUDIES:

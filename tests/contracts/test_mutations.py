@@ -100,7 +100,7 @@ LIMIT = 3
 def near(x):
     def inner(y):
         return y < 5
-    return inner(x) and x != LIMIT
+    return inner(x) and x != LIMIT and all(x for x in [x])
 
 class Place:
     def far(self):
@@ -113,6 +113,7 @@ class Place:
     [
         ("y < 5", "y > 5", True),
         ("return 10", "return 11", True),
+        ("return inner(x) and x != LIMIT and all(x for x in [x])", "return True", True),
         ("LIMIT = 3", "LIMIT = 4", False),
         ("def near(x):", "def near(x=1):", False),
     ],
@@ -132,7 +133,7 @@ def test_the_code_of_a_function_is_exchanged(
     assert (codes is not None) == can
     if codes is not None:
         trials.exchange(codes)
-        assert (near(9), place.far()) == ((True, 10) if "y" in before else (False, 11))
+        assert (near(9), place.far()) == ((False, 11) if "10" in before else (True, 10))
 
 
 def test_a_fork_tells_how_it_ended(tmp_path: Path) -> None:

@@ -86,14 +86,16 @@ def test_nothing_is_said_of_what_is_not_finite(study: str) -> None:
 
 
 def test_every_study_that_speaks_is_asked() -> None:
-    """Here or by the helper of tests/studies/test_answers.py, which reads every table with such numbers too."""
-    there = (Path(__file__).parents[1] / "studies" / "test_answers.py").read_text("utf-8")
+    """Here or by the helper of tests/references/answers.py, which reads every table with such numbers too."""
+    tests = Path(__file__).parents[1]
+    there = "".join(file.read_text("utf-8") for file in (tests / "studies").glob("test_answers*.py"))
     asked = {
         *re.findall(r'(?:said|answered)\(\s*"(\w+)"', there),
         *re.findall(r'\("(\w+)", "(?:relation|type)"\)', there),
     }
     speaking = {name for name in STUDIES if STUDIES[name].answers is not Study.answers}
-    assert "nothing_undefined_is_said(" in there
+    assert "nothing_undefined_is_said(" in (tests / "references" / "answers.py").read_text("utf-8")
+    assert there.count("from references.answers import") == 2
     assert speaking - {*TABLES, *asked} == set()
 
 

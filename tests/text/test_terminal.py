@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import subprocess
 import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwise.cli import main
 from headwise.text.terminal import STEERING, Guarded, visible
 
 LINK = "\x1b]8;;http://example.org\x07click\x1b]8;;\x07"
@@ -35,12 +35,22 @@ def test_colours_pass_the_guard_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("model", ["tiny:bert", "tiny:gpt2"])
-def test_inspect_prints_no_escape_of_its_text(model: str) -> None:
-    command = [sys.executable, "-m", "headwise", "inspect", f"the {LINK} sea \x1b[2J\r", "--model", model]
-    shown = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+def test_inspect_prints_no_escape_of_its_text(
+    model: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command = ["headwise", "inspect", f"the {LINK} sea \x1b[2J\r", "--model"]
+    assert _said([*command, model], monkeypatch) == 0
+    shown = capfd.readouterr().out
+    assert "sea" in shown
     assert not STEERING.search(shown)
-    failed = subprocess.run(
-        [*command[:5], "--model", "no\x1b]0;title\x07"], capture_output=True, text=True, check=False
-    )
-    assert failed.returncode == 2
-    assert not STEERING.search(failed.stderr)
+    assert _said([*command, "no\x1b]0;title\x07"], monkeypatch) == 2
+    failed = capfd.readouterr().err
+    assert "title" in failed
+    assert not STEERING.search(failed)
+
+
+def _said(words: list[str], monkeypatch: pytest.MonkeyPatch) -> object:
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as left:
+        main()
+    return left.value.code

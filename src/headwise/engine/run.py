@@ -99,10 +99,7 @@ def run(
     loaded = _loaded(model, names, task=task, dtype=dtype, device=device)
     if not isinstance(corpus, CorpusSpec):
         corpus = open_corpus(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
-    for study in chosen:
-        study.check(loaded)
-    if corpus.label is not None and kind_of(loaded) == "label":
-        check_labels(loaded, islice(corpus.documents(), LABELS))
+    _check(chosen, loaded, corpus)
     plan = Plan(
         {study.name: study.settings() for study in chosen}, model_facts(loaded), corpus, shard_documents, batch_tokens,
         truncate, max_tokens, seed,
@@ -142,6 +139,14 @@ def _loaded(model: str | Model, names: Sequence[str], *, task: str | None, dtype
     if task is None and any(STUDIES[name].own_head for name in names):
         task = own_task(model)
     return load(model, task=task, dtype=dtype, device=device)
+
+
+def _check(studies: Sequence[Study], model: Model, corpus: CorpusSpec) -> None:
+    """What would fail after hours fails before anything is run."""
+    for study in studies:
+        study.check(model)
+    if corpus.label is not None and kind_of(model) == "label":
+        check_labels(model, islice(corpus.documents(), LABELS))
 
 
 def _carried_out(

@@ -27,6 +27,7 @@ from headwise.models.probe import (
     accepts,
     checking,
     first_output,
+    hidden_states,
     last_logits,
     position_limit,
     reads_source_twice,
@@ -433,19 +434,3 @@ def _padding(config: Any, batch: Batch) -> Generator[None, None, None]:
         yield
     finally:
         config.pad_token_id = None
-
-
-def hidden_states(output: Any) -> dict[str, Float[Tensor, "layer batch token d_model"]]:
-    """x and e^1 … e^L, by stack; x is the output of the embedding module.
-
-    Where the model changes its width at the end (OPT-350m), the last is left out.
-    """
-    names = {"self": "hidden_states", "encoder": "encoder_hidden_states", "decoder": "decoder_hidden_states"}
-    states = {stack: getattr(output, name, None) for stack, name in names.items()}
-    # subtle: Pegasus-X keeps global and local tokens apart, and its states are pairs
-    plain = {stack: state for stack, state in states.items() if state and all(isinstance(s, Tensor) for s in state)}
-    return {stack: torch.stack(_of_one_width(state)) for stack, state in plain.items()}
-
-
-def _of_one_width(states: Sequence[Tensor]) -> list[Tensor]:
-    return [state for state in states if state.shape == states[0].shape]

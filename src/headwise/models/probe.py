@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -160,3 +161,19 @@ def checking(model: PreTrainedModel, what: str) -> Iterator[None]:
             f"A model must run on what it is given, but {model.config.model_type} raised {type(error).__name__} "
             f"({reason}) while headwise was {what}; it cannot be analysed."
         ) from error
+
+
+def hidden_states(output: Any) -> dict[str, Float[Tensor, "layer batch token d_model"]]:
+    """x and e^1 … e^L, by stack; x is the output of the embedding module.
+
+    Where the model changes its width at the end (OPT-350m), the last is left out.
+    """
+    names = {"self": "hidden_states", "encoder": "encoder_hidden_states", "decoder": "decoder_hidden_states"}
+    states = {stack: getattr(output, name, None) for stack, name in names.items()}
+    # subtle: Pegasus-X keeps global and local tokens apart, and its states are pairs
+    plain = {stack: state for stack, state in states.items() if state and all(isinstance(s, Tensor) for s in state)}
+    return {stack: torch.stack(_of_one_width(state)) for stack, state in plain.items()}
+
+
+def _of_one_width(states: Sequence[Tensor]) -> list[Tensor]:
+    return [state for state in states if state.shape == states[0].shape]

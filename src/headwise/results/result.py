@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     import altair as alt
 
 FORMAT = 1
+COMPOSED = {"layer": "LayerChart", "hconcat": "HConcatChart", "vconcat": "VConcatChart", "concat": "ConcatChart",
+            "facet": "FacetChart", "repeat": "RepeatChart"}  # which class of altair a figure is, by its own key  # fmt: skip
 FILES = {"files": {EVERY: {"sha256": str, "bytes": int}}}
 STUDY = {  # what the manifest of a study, or of a comparison of two, says
     "study": str, "settings": dict, "model": {"name": str}, "plan": {"corpus": {"name": str}},
@@ -102,7 +104,10 @@ class Result:
         from jsonschema.exceptions import ValidationError
 
         try:
-            return inline(alt.Chart.from_dict(self.spec(name)))
+            spec = self.spec(name)
+            # subtle: alt.Chart would try one class after the other, each on the whole figure
+            kind = next((kind for key, kind in COMPOSED.items() if key in spec), "Chart")
+            return inline(getattr(alt, kind).from_dict(spec))
         except (ValidationError, LookupError, TypeError, ValueError) as error:
             raise InputError(altered(self.folder / figure_file(name), error)) from None
 

@@ -284,8 +284,9 @@ def pooled_heads(moments: Moments) -> Moments:
 
 
 def pooled_lengths(moments: Moments) -> Moments:
-    """[head bucket] → [head]."""
-    return merge([_part(moments, (slice(None), bucket)) for bucket in range(moments.count.shape[1])])
+    """[head bucket] → [head]; a bucket that no head has anything in changes no bit, and there are many."""
+    filled = (moments.count != 0).any(0).nonzero()[:, 0].tolist() or [0]
+    return merge([_part(moments, (slice(None), bucket)) for bucket in filled])
 
 
 def _part(moments: Moments, where: Any) -> Moments:
