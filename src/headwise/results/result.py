@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     import altair as alt
 
 FORMAT = 1
-COMPOSED = {"layer": "LayerChart", "hconcat": "HConcatChart", "vconcat": "VConcatChart", "concat": "ConcatChart",
-            "facet": "FacetChart", "repeat": "RepeatChart"}  # which class of altair a figure is, by its own key  # fmt: skip
+COMPOSED = {  # which class of altair a figure is, by its own key
+    "layer": "LayerChart", "hconcat": "HConcatChart", "vconcat": "VConcatChart", "concat": "ConcatChart",
+    "facet": "FacetChart", "repeat": "RepeatChart",
+}  # fmt: skip
 FILES = {"files": {EVERY: {"sha256": str, "bytes": int}}}
 STUDY = {  # what the manifest of a study, or of a comparison of two, says
     "study": str, "settings": dict, "model": {"name": str}, "plan": {"corpus": {"name": str}},
