@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from browser.conftest import Opened
+from headwise.lamps import Head, lamps
 from headwise.viewer.build import frame_of, html_of
 from headwise.viewer.payload import Page, Stack, Telling
 from viewer.samples import HEADS, LAYERS, TOKENS, WORDS, full_page, quantity, side, softmax
@@ -192,6 +193,21 @@ def test_three_lamps_are_lit_by_their_numbers_and_none_is_green_over_a_sink(html
     assert f"{said} Whether the heads matter was not asked (--matters asks)." in opened.page.inner_text(".badge")
     shown = opened.page.eval_on_selector_all("#view .dot", "dots => dots.map((dot) => dot.dataset.show)")
     assert shown == ["with care", "yes", "with care", "no", "with care", "yes"]
+
+
+def test_a_lamp_that_is_held_back_has_a_mark_of_its_own(open_html: Open) -> None:
+    """As in `inspect`: it was only a longer sentence beside the same mark."""
+    page = full_page()
+    (stack,), facts = page.stacks, page.stacks[0].facts
+    assert facts is not None
+    lit = np.empty(facts.lamps.shape, object)
+    for place in np.ndindex(lit.shape):
+        lit[place] = lamps(Head(null_share=0.0, unique_rows=1.0, carried=0.5, parked=0.9))
+    shown = replace(page, stacks=(replace(stack, facts=replace(facts, lamps=lit)),))
+    opened = open_html(html_of(shown), "#view=matrix&layer=0&head=0").drawn()
+    marks = "all => all.map((lamp) => [lamp.dataset.held, lamp.firstChild.textContent, lamp.firstChild.title])"
+    found = opened.page.eval_on_selector_all(".lamp", marks)
+    assert found == [["true", "○", "yes, but held back"], ["false", "~", ""], ["false", "·", ""]]
 
 
 def test_the_strip_shows_telling_heads_and_opens_them(open_html: Open) -> None:

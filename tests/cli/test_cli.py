@@ -43,6 +43,21 @@ def test_inspect_prints_a_table_and_a_verdict(headwise):
     assert "lamps: unique? carries anything? matters?" in out
 
 
+def test_inspect_takes_the_name_that_a_head_has_everywhere(headwise):
+    names = [["--head", "L1.H2"], ["--layer", "1", "--head", "2"], ["--layer", "1", "--head", "L1.H2"]]
+    found = [headwise("inspect", TEXT, "--model", "tiny:bert", "--json", "-", *name)[1] for name in names]
+    assert [row["name"] for row in json.loads(found[0])["heads"]] == ["L1.H2"]
+    assert found[1:] == found[:1] * 2
+    _, out, _ = headwise("inspect", TEXT, TEXT, "--model", "tiny:t5", "--json", "-", "--head", "cross L1.H0")
+    assert [row["name"] for row in json.loads(out)["heads"]] == ["L1.H0"]
+    assert (
+        out
+        == headwise("inspect", TEXT, TEXT, "--model", "tiny:t5", "--json", "-", "--head", "L1.H0", "--stack", "cross")[
+            1
+        ]
+    )
+
+
 def test_lamps_in_inspect_are_those_of_the_rule(headwise):
     """Unique at this length, yet no lamp is green where weight is parked; what matters is dark until it is asked."""
     code, out, _ = headwise("inspect", "the city .", "--model", "tiny:bert", "--json", "-")
@@ -152,13 +167,18 @@ def test_lists(headwise):
         (["inspect", "word " * 900], "--truncate"),
         (["inspect", TEXT, "--quantity", "efective"], "Did you mean 'effective'"),
         (["inspect", TEXT, "--layer", "9"], "9 was asked for"),
-        (["inspect", TEXT, "--head", "-1"], "-1 was given"),
+        (
+            ["inspect", TEXT, "--head", "-1"],
+            "A head is named L5.H3, or cross L1.H2 where there are several stacks, but got",
+        ),
+        (["inspect", TEXT, "--head", "L9.H0"], "L9"),
+        (["inspect", TEXT, "--head", "L1.H2", "--layer", "0"], "leave --layer and --stack out"),
         (["inspect", TEXT, "--stack", "cross"], "no stack 'cross'"),
         (["inspect", TEXT, "--figure", "out.gif"], ".svg"),
         (["inspect", TEXT, "--figure", "no/such/folder/out.svg"], "does not; make it first"),
         (["inspect", TEXT, "--task", "parsing"], "masked-lm"),
         (["inspect", TEXT, "--query", "900", "--figure", "/tmp/never-written.svg"], "900 was asked for"),
-        (["inspect", TEXT, "--key", "1", "--layer", "0"], "--head and --query beside it"),
+        (["inspect", TEXT, "--key", "1", "--layer", "0"], "pass --head, as L3.H1, and --query beside it"),
         (["view"], "either a text or a saved trace"),
         (["view", "--from", "no-such-file"], "trace.save"),
         (["show", "no-such-folder"], "manifest.json"),

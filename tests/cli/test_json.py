@@ -84,7 +84,7 @@ def test_inspect(monkeypatch, capsys) -> None:
 
 
 def test_inspect_of_one_cell(monkeypatch, capsys) -> None:
-    cell = ["--layer", "1", "--head", "2", "--query", "3", "--key", "1"]
+    cell = ["--head", "L1.H2", "--query", "3", "--key", "1"]
     words = ["inspect", "the old dog", "--model", "tiny:llama", *cell, "--json", "-"]
     said = valid(valid_run(monkeypatch, capsys, words), "inspect")
     found = said["query_key"]

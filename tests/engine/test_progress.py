@@ -9,7 +9,7 @@ import pytest
 import headwise as hw
 from headwise.engine.fold import EVERY, fold
 from headwise.engine.plan import Plan
-from headwise.engine.progress import Progress, foretold
+from headwise.engine.progress import SECONDS, Lines, Progress, foretold
 from headwise.studies import STUDIES
 from headwise.text.corpus import Document, Shard, open_corpus
 
@@ -38,6 +38,35 @@ def test_texts_are_counted_inside_a_shard_and_finished_ones_once() -> None:
     assert [one.get("description") for one in bar.told] == [None, "reading  ", "mixing   ", None, None]
     assert bar.told[-1]["rate"].split() == ["395", "tokens/s"]
     assert len({len(one["rate"]) for one in bar.told}) == 1, "the bar keeps its width"
+
+
+def test_a_log_gets_a_line_now_and_then_and_the_last_one_always() -> None:
+    now, said = [100.0], []
+    progress = Progress(Lines(74, said.append, clock=lambda: now[0]), None)
+    progress.start(1, 64)
+    progress.start(2, 10)
+    for later, done in ((SECONDS - 1, 8), (SECONDS, 16), (SECONDS + 1, 20), (2 * SECONDS, 32)):
+        now[0] = 100 + later
+        progress.within(1, done, 10 * done, "reading")
+    progress.finish(1, 640)
+    now[0] += 1
+    progress.finish(2, 100)
+    assert said == [
+        "16 of 74 texts, 16 tokens/s, about 36 s left",
+        "32 of 74 texts, 16 tokens/s, about 26 s left",
+        "74 of 74 texts, 35 tokens/s",
+    ]
+
+
+def test_a_run_in_a_log_says_what_it_reads_and_how_far_it_is(capsys: pytest.CaptureFixture[str], tmp_path) -> None:
+    corpus, model = tmp_path / "c.txt", hw.load("tiny:bert")
+    corpus.write_text("the old city\n\nit was big", "utf-8")
+    hw.run("surface", model, corpus=corpus, out=tmp_path / "out", progress="lines", figures=False)
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == "headwise: reading 2 texts of c.txt for surface"
+    assert last.startswith("headwise: 2 of 2 texts, ")
+    hw.run("surface", model, corpus=corpus, out=tmp_path / "other", figures=False)
+    assert capsys.readouterr().err == "", "in Python only where it is asked for"
 
 
 def test_a_shard_tells_after_every_batch_and_before_every_study_that_asks(load) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import socket
+from types import SimpleNamespace
 
 import pytest
 
 from headwise.errors import InputError
 
 pytest.importorskip("ray")
-from headwise.engine.ray import _answers, crew
+from headwise.engine.ray import _answers, _connect, asked_for, crew
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,24 @@ def test_an_address_where_nobody_listens_and_one_where_somebody_does(scheme: str
         listener.listen()
         _answers(address)
     _answers("auto")
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "address"),
+    [(None, None, None), (None, "", None), (None, "local", None), ("local", "host:1", None), (None, "host:1", "host:1"),
+     ("host:2", "host:1", "host:2"), ("auto", None, "auto")],
+)  # fmt: skip
+def test_whose_ray_it_is(given, environment, address, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if environment is not None:
+        monkeypatch.setenv("RAY_ADDRESS", environment)
+    assert asked_for(given) == address
+
+
+def test_without_an_address_a_ray_of_one_s_own_is_started_whatever_runs_on_this_machine() -> None:
+    """Ray asked for `None` joins the cluster that /tmp/ray names, which may be anybody's."""
+    asked: list[dict[str, object]] = []
+    paper = SimpleNamespace(is_initialized=lambda: False, init=lambda **given: asked.append(given))
+    assert _connect(paper, None)
+    assert _connect(paper, "auto")
+    assert [one["address"] for one in asked] == ["local", "auto"]

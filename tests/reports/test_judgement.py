@@ -54,7 +54,7 @@ def test_there_is_a_sentence_for_every_outcome() -> None:
 def test_of_several_votes_on_one_question_the_worst_counts_and_what_nobody_asked_is_told() -> None:
     votes = [Vote("unique", "yes", ""), Vote("unique", "with care", ""), Vote("carries", "no", "")]
     assert outcomes(votes) == {
-        "unique": "with care", "carries": "no", "parked": None, "words": None, "heads": None, "matters": None,
+        "unique": "with care", "alike": None, "carries": "no", "parked": None, "words": None, "heads": None, "matters": None,
     }  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def test_numbers_are_the_means_over_heads_and_shares_of_heads() -> None:
 
 def test_the_numbers_that_decided_come_first_whichever_study_has_them() -> None:
     first, other = Number("a", "", 0.48, None, None, 8), Number("r", "is r", 0.999, None, None, 8, share=False)
-    votes = [("nullspace", Vote("unique", "yes", "", (other,))), ("norms", Vote("parked", "no", "", (first,)))]
+    votes = [("nullspace", Vote("alike", "yes", "", (other,))), ("norms", Vote("parked", "no", "", (first,)))]
     assert deciding(votes, "no", {}) == (first, other)
     assert deciding(votes, "yes", {}) == (other, first)
     assert [amount(one) for one in (first, other)] == ["48\u00a0%", "1.00"]
@@ -131,7 +131,7 @@ def test_markdown_and_card_say_it_all() -> None:
                  "| 46\u00a0% of what is sent follows the weights | 40\u00a0% to 50\u00a0% | 1,200 texts |",
                  "| 50\u00a0% of the heads are sinks | – | 1,200 texts |",
                  "| Do first tokens and separators carry what they get? | no | b | `norms` |",
-                 "| Does what they name matter to the answer? | not tested | faithfulness would test it, on texts with --label | |",
+                 "| Does what they name matter to the answer? | not tested | faithfulness would test it, of a classifier | |",
                  "- this.", "## You may not write"):  # fmt: skip
         assert line in said.splitlines()
     assert "Model all-MiniLM-L6-v2 (headwise calls it demo), weights abc123; corpus <dev>.tsv, fingerprint f00d" in said
@@ -154,9 +154,17 @@ def test_numbers_as_people_write_them() -> None:
         "46\u00a0%",
         "undefined",
     ]
-    assert interval(Number("x", "", 0.5, None, None, 3)) == "–"
+    assert (
+        interval(Number("x", "", 0.5, None, None, 3, without="too few texts (3)")) == "no interval: too few texts (3)"
+    )
     assert plain({"a": (float("nan"), 1)}) == {"a": [None, 1]}
     assert [real_name(name) for name in ("demo", "./mine")] == ["all-MiniLM-L6-v2", "./mine"]
+
+
+def test_lamps_and_nullspace_make_two_tests() -> None:
+    """Both were called "Are the weights unique?"; one may say yes and the other no."""
+    came = outcomes([Vote("unique", "yes", ""), Vote("alike", "no", "")])
+    assert (came["unique"], came["alike"]) == ("yes", "no")
 
 
 TEXTS = "The old man went to the city.\n\nThe dog saw him, and it ran.\n\nShe was there.\n"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headwise.reports.answers import Card, card, verdict
+from headwise.studies import STUDIES
 from headwise.studies.answers import BELIEVE, DOING, MIXING, NOISE, Answer, Vote, graded
 
 UNIQUE = Vote("unique", "yes", "weights are unique")
@@ -39,33 +40,29 @@ def test_the_worst_vote_decides_and_is_named(votes: Any, said: str) -> None:
     assert verdict(votes) == said
 
 
-LEFT_OUT = {
-    "probe": "it is run where it is named.",
-    "faithfulness": "Study faithfulness reads texts with labels: name their column (--label COLUMN).",
-    "adversary": "Study adversary reads texts with labels: name their column (--label COLUMN).",
-}
+HEADLESS = "A model with a classification head is needed: --task classification."
+LEFT_OUT = {"probe": "it is run where it is named.", "faithfulness": HEADLESS, "adversary": HEADLESS}
 
 
 def believed(*votes: Vote, left_out: dict[str, str]) -> Card:
     return card(BELIEVE, [("nullspace", Answer(BELIEVE, "r = 0.95.", vote=vote)) for vote in votes], left_out)
 
 
-def test_labels_are_asked_for_where_they_were_not_given() -> None:
+def test_what_kept_the_answer_from_being_tested_is_told_once() -> None:
     found = believed(UNIQUE, left_out=LEFT_OUT)
     assert found.because == (
         ("r = 0.95.", "nullspace"),
-        ("Whether what attention names matters to the model's answer was not measured. Study faithfulness reads texts with "
-         "labels: name their column (--label COLUMN).", "faithfulness"),
-    )  # fmt: skip
-
-
-def test_what_was_given_is_not_asked_for() -> None:
-    """With labels the reason is the model's; with a vote on the answer, or where nobody left a study out, none."""
-    refused = {"faithfulness": "A model with a classification head is needed: --task classification."}
-    assert believed(UNIQUE, left_out=refused).because[1][0].endswith("--task classification.")
-    assert "label" not in believed(UNIQUE, left_out=refused).because[1][0]
+        (f"Whether what attention names matters to the model's answer was not measured. {HEADLESS}", "faithfulness"),
+    )
     assert len(believed(UNIQUE, MATTERS, left_out=LEFT_OUT).because) == 2
     assert len(believed(UNIQUE, left_out={}).because) == 1
+
+
+def test_labels_that_nobody_reads_are_not_asked_for() -> None:
+    """A prediction is explained, not a label: with none the answer of a classifier is tested all the same."""
+    asking = [name for name in STUDIES if "matters" in STUDIES[name].votes_on]
+    assert asking == ["faithfulness", "adversary"]
+    assert [STUDIES[name].needs.corpus for name in asking] == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def null_space(r: list[float], free: float = 2.4, unique: float = 0.75) -> pl.Da
 )
 def test_nullspace_votes_by_the_correlation_of_raw_and_effective(r: float, verdict: Any, because: str) -> None:
     *_, answer = answered("nullspace", null_space([r, r]), BELIEVE)
-    assert answer.vote == Vote("unique", verdict, f"{because} (r = {r:.2f})")
+    assert answer.vote == Vote("alike", verdict, f"{because} (r = {r:.2f})")
     assert [(one.value, one.n, one.share) for one in answer.vote.numbers] == [(pytest.approx(r), 3, False)]
     assert answer.says == (
         "Raw weights and effective weights, the part of them that the output depends on, correlate with r = "

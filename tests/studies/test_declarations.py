@@ -119,8 +119,8 @@ def spec(kind: str, label: str | None = None) -> CorpusSpec:
         ("alignment", "tsv", None, "sentences and their translations: give FILE.pairs, or a source and a target with "
          "--kind pairs"),
         ("faithfulness", "tsv", "label", None),
-        ("faithfulness", "tsv", None, "texts with labels: name their column (--label COLUMN)"),
-        ("adversary", "jsonl", None, "texts with labels: name their column (--label COLUMN)"),
+        ("faithfulness", "tsv", None, None),
+        ("adversary", "jsonl", None, None),
         ("surface", "blocks", None, None),
     ],
 )  # fmt: skip

@@ -373,6 +373,8 @@ def test_labels_come_with_their_texts(tmp_path):
     path = tmp_path / "mrpc.tsv"
     path.write_text("Quality\t#1 String\t#2 String\n1\ta\tb\n", encoding="utf-8")
     assert [(d.pair, d.notes) for d in open_corpus(path, label="Quality").documents()] == [("b", "1")]
+    with pytest.raises(InputError, match="--label Grade is a name; give its number, or names"):
+        list(open_corpus(path, columns=[3], label="Grade").documents())
     with pytest.raises(InputError, match="must have columns Grade"):
         open_corpus(path, label="Grade")
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from headwise.errors import InputError, ModelError, UnknownNameError
+from headwise.traces.saved import open_trace
 from headwise.viewer import frame, page_of, save_page, view_of
-from headwise.viewer.of_trace import affordable, page_of_trace
+from headwise.viewer.of_trace import DEAR, LEFT_OUT, NO_MODEL, SLOW, affordable, page_of_trace
 from viewer.samples import HEADS, LAYERS, TOKENS, softmax
 
 LONG = "the old river runs from the hills to the sea and the people of the town follow it home"
@@ -123,6 +124,26 @@ def test_pages_of_real_traces(family: str, load: Callable[..., Any], tmp_path) -
     path = save_page(trace, tmp_path / "page.html", alternatives=0)
     assert path.read_text("ascii") == page_of(trace, alternatives=0)
     assert frame(trace, alternatives=0).startswith("<iframe srcdoc=")
+
+
+def test_what_is_not_there_says_how_to_ask_for_it() -> None:
+    """ "Not here: flow … ask for it" did not say how; what is too dear for a page comes only by its name."""
+    assert DEAR.format("flow", 12.3) == (
+        "It takes about 12 times what a page spends unasked; ask for it by name: `headwise view --with flow`, "
+        "hw.view(trace, besides=['flow'])."
+    )
+    assert all("`headwise view --with " in said for said in (LEFT_OUT, DEAR, SLOW))
+
+
+def test_the_page_of_a_reopened_trace_says_why_it_has_no_answer(load: Callable[..., Any], tmp_path) -> None:
+    trace = load("tiny:gpt2", task="causal-lm").trace("the old river")
+    trace.save(tmp_path / "t.safetensors")
+    own, again = (page_of_trace(one, besides=()) for one in (trace, open_trace(tmp_path / "t.safetensors")))
+    note = NO_MODEL.format("tiny:gpt2")
+    assert own.answer
+    assert note not in own.notes
+    assert again.answer == ""
+    assert note in again.notes
 
 
 @pytest.mark.parametrize(("tokens", "heads"), [(0, 21600), (60, 6), (120, 1), (128, 1), (129, 0), (512, 0)])

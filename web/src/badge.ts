@@ -98,10 +98,10 @@ const ASKED = ["Unique?", "Carries anything?", "Matters?"];
 const MARKS = { green: "✓", amber: "~", red: "✗", dark: "·" } as const;
 
 function lampsOf(lamps: Lamp[]): HTMLElement[] {
-  return lamps.map(([colour, level, says], at) => {
-    const light = el("i", { class: "lamp-light", "aria-hidden": "true" }, MARKS[colour]);
+  return lamps.map(([colour, level, says, held], at) => {
+    const light = el("i", { class: "lamp-light", "aria-hidden": "true", title: held ? "yes, but held back" : "" }, held ? "○" : MARKS[colour]);
     if (level !== null) light.style.setProperty("--hue", String(hueOf(level)));
-    return el("span", { class: `lamp ${colour}`, "data-lamp": ASKED[at]!, "data-colour": colour }, light, el("span", {}, el("b", {}, ASKED[at]!), " ", says));
+    return el("span", { class: `lamp ${colour}`, "data-lamp": ASKED[at]!, "data-colour": colour, "data-held": String(held) }, light, el("span", {}, el("b", {}, ASKED[at]!), " ", says));
   });
 }
 

@@ -23,8 +23,8 @@ export interface Quantity {
   undefined: number;
 }
 
-/** Colour, level (0 to 1, null where nothing is known), and the sentence. */
-export type Lamp = [colour: "green" | "amber" | "red" | "dark", level: number | null, says: string];
+/** Colour, level (0 to 1, null where nothing is known), the sentence, and whether a green one is held back at amber. */
+export type Lamp = [colour: "green" | "amber" | "red" | "dark", level: number | null, says: string, held: boolean];
 
 export interface Facts {
   lamps: { show: "yes" | "with care" | "no"; sink: boolean; lamps: Lamp[] }[][];

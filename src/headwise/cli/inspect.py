@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from headwise.explanations.query_key import QueryKey
     from headwise.interventions.answered import Answered
+    from headwise.models.model import Model
     from headwise.traces import LongTrace, Trace
 
 HELP = """One text, or a pair, through a model: a table of its heads, and whether their weights can be believed.
@@ -31,7 +32,7 @@ weights; the share of the weight that is parked on no word, and where, if that i
   headwise inspect "Once upon a time" --model demo-llm --matters
   headwise inspect "Once upon a time" --model demo-llm --exact --layer 3
   headwise inspect "Once upon a time" --model demo-llm --json -
-  headwise inspect "Once upon a time" --model demo-llm --layer 3 --head 1 --query 3 --key 0
+  headwise inspect "Once upon a time" --model demo-llm --head L3.H1 --query 3 --key 0
   headwise inspect - --model demo-llm --keep top < chapter.txt
   headwise inspect --image cat.png --model google/vit-base-patch16-224
 """
@@ -39,15 +40,13 @@ weights; the share of the weight that is parked on no word, and where, if that i
 Text = Annotated[str | None, typer.Argument(help="The text; - reads it from standard input.", show_default=False)]
 Quantity = Annotated[str, typer.Option(help="Which map the columns are about; see `headwise list quantities`.")]
 LayerOption = Annotated[int | None, typer.Option(help="Only this layer (from 0).")]
-HeadOption = Annotated[int | None, typer.Option(help="Only this head (from 0).")]
+HeadOption = Annotated[str | None, typer.Option(help="Only this head: its number (from 0), or its name, as L3.H1.")]
 Stack = Annotated[str | None, typer.Option(help="encoder, decoder or cross, for encoder–decoder models.")]
 Words = Annotated[bool, typer.Option("--words", help="Maps between words, not tokens, in the figure.")]
 Query = Annotated[int | None, typer.Option(help="The token whose intervals the figure shows.")]
 Key = Annotated[
     int | None,
-    typer.Option(
-        help="A token that --query looks at, with --layer and --head: query times key, dimension by dimension."
-    ),
+    typer.Option(help="A token that --query looks at, with --head L3.H1: query times key, dimension by dimension."),
 ]
 Figure = Annotated[Path | None, typer.Option(help="Draw a head's maps: .svg, .png, .pdf or .html.")]
 Json = Annotated[str | None, typer.Option("--json", help="Write tokens and table as JSON; - for standard output.")]
@@ -94,16 +93,17 @@ def inspect(
     if sys.stderr.isatty():  # for whoever waits; a script reads one line, and only of what went wrong
         print(f"loading {model}, then tracing what it reads …", file=sys.stderr, flush=True)
     loaded = load(model, task=own_task(model) if task is None else task, device=device)
+    layer, number, stack = place_of(loaded, layer, head, stack)
     trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate, keep=keep)
     if keep != "all":
         if figure is not None or matters or exact or json_ is not None or key is not None:
             raise InputError("Of a long text inspect has the table (--csv, --parquet, --save); leave out the rest.")
-        _inspect_long(trace, _chosen(trace.heads(stack=stack), layer, head), csv=csv, parquet=parquet, save=save)
+        _inspect_long(trace, _chosen(trace.heads(stack=stack), layer, number), csv=csv, parquet=parquet, save=save)
         return
     heads = trace.heads(quantity, stack=stack)
-    table = _chosen(with_matters(heads, trace, stack, exact=exact) if matters or exact else heads, layer, head)
+    table = _chosen(with_matters(heads, trace, stack, exact=exact) if matters or exact else heads, layer, number)
     answer = answered(trace.model, trace.text, trace.target)
-    product = None if key is None else _product(trace, layer, head, query, key, stack)
+    product = None if key is None else _product(trace, layer, number, query, key, stack)
     written = _write(trace, table, answer, product, json_=json_, csv=csv, parquet=parquet, save=save)
     if figure is not None:
         written.append(_draw(trace, table, figure, words=words, query=query, stack=stack))
@@ -115,11 +115,27 @@ def inspect(
             print(f"wrote {path}", file=sys.stderr)
 
 
+def place_of(
+    model: Model, layer: int | None, head: str | None, stack: str | None
+) -> tuple[int | None, int | None, str | None]:
+    """Layer, head and stack, of a head's number or of the name that tables and pages give it: L3.H1, cross L3.H1."""
+    from headwise.interventions.off import head_named
+
+    if head is None or head.isdecimal():
+        return layer, None if head is None else int(head), stack
+    named = head_named(model, head if " " in head or stack is None else f"{stack} {head}")
+    if layer not in (None, named[1]) or stack not in (None, named[0]):
+        raise InputError(
+            f"--head {head} names its layer and stack, but another was given; leave --layer and --stack out."
+        )
+    return named[1], named[2], named[0]
+
+
 def _product(
     trace: Trace, layer: int | None, head: int | None, query: int | None, key: int, stack: str | None
 ) -> QueryKey:
     if layer is None or head is None or query is None:
-        raise InputError("--key asks about one cell of one head; pass --layer, --head and --query beside it.")
+        raise InputError("--key asks about one cell of one head; pass --head, as L3.H1, and --query beside it.")
     return trace.query_key(layer, head, query, key, stack=stack)
 
 

@@ -15,7 +15,6 @@ RANGES: Mapping[str, tuple[Any, Allowed]] = {
     "shard": OPTIONS["shard_documents"],
     "budget": (float, Allowed(above=0)),
     "layer": (int, Allowed(least=0)),
-    "head": (int, Allowed(least=0)),
     "query": (int, Allowed(least=0)),
     "key": (int, Allowed(least=0)),
     "texts": (int, Allowed(least=2)),

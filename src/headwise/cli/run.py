@@ -14,7 +14,7 @@ from headwise.errors import InputError
 if TYPE_CHECKING:
     from headwise.results import Result
 
-RUN_HELP = """Run studies over a corpus, in one pass: a table and figures each, resumable at every shard.
+RUN_HELP = """Run studies over a corpus, in one pass: a table and figures each, resumable.
 
 The same command again goes on after a crash, and opens the results once they are there.
 
@@ -49,8 +49,15 @@ Corpus = Annotated[
 Kind = Annotated[
     str | None, typer.Option(help="blocks, lines, wikitext, jsonl, parquet, tsv or csv, where the name does not tell.")
 ]
-Columns = Annotated[str | None, typer.Option(help="Columns of the text and its pair, with a comma between.")]
-Label = Annotated[str | None, typer.Option(help="Column of a text's label, for studies that compare with it.")]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help="Columns of the text and its pair, with a comma between; numbers, from 0, of a tsv or csv without names."
+    ),
+]
+Label = Annotated[
+    str | None, typer.Option(help="Column of a text's label, by name or number, for studies that compare with it.")
+]
 First = Annotated[int | None, typer.Option(help="Read only so many documents from the start of the corpus.")]
 Segments = Annotated[int | None, typer.Option(help="Pair consecutive paragraphs into texts of up to this many tokens.")]
 Quantities = Annotated[
@@ -72,10 +79,12 @@ HeadOnly = Annotated[
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut texts that are too long, instead of skipping them.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Longest text; the model's own limit otherwise.")]
 EngineName = Annotated[str, typer.Option("--engine", help="local, or ray for many processes.")]
-Address = Annotated[str | None, typer.Option(help="Address of a Ray cluster; none starts one here.")]
+Address = Annotated[str | None, typer.Option(help="Address of a Ray cluster; RAY_ADDRESS, or one is started here.")]
 Workers = Annotated[int | None, typer.Option(help="Ray: number of workers; all cores otherwise.")]
 Threads = Annotated[int | None, typer.Option(help="Threads a worker; equal threads give equal bits.")]
-Shard = Annotated[int, typer.Option("--shard", help="Documents a shard: what is lost at most in a crash.")]
+Shard = Annotated[
+    int, typer.Option("--shard", help="Documents a shard: what is lost at most in a crash on Ray; else a minute.")
+]
 BatchTokens = Annotated[int, typer.Option(help="Padded tokens of a batch.")]
 Seed = Annotated[int, typer.Option(help="For what is sampled.")]
 Width = Annotated[str | None, typer.Option(help="For a paper: the figure's width, as 3.3in, 84mm or 240pt.")]
@@ -127,7 +136,7 @@ def run(
         **reading(kind=kind, columns=columns, segments=segments, label=label, first=first),
         settings=settings_of(studies, wanted, [*(set_ or []), *["head_only=true"] * head_only]),
         engine=engine, address=address, workers=workers, threads=threads, shard_documents=shard,
-        batch_tokens=batch_tokens, truncate=truncate, max_tokens=max_tokens, seed=seed,
+        batch_tokens=batch_tokens, truncate=truncate, max_tokens=max_tokens, seed=seed, progress="lines",
     )  # fmt: skip
     if json_ is not None:
         documents = [_document(result) for result in results.values()]

@@ -15,8 +15,9 @@ from headwise.errors import InputError
 
 HELP = """May a heatmap of this model's attention be shown as an explanation? Yes, with care, or no, on one page.
 
-The numbers that decided with n and interval, what may be written and what not, the model's name and hash. With labels
-(--label) what attention names is tested against the model's answer too. --fail-if is for pipelines.
+The numbers that decided with n and interval, what may be written and what not, the model's name and hash. Of a
+classifier what attention names is tested against its answer too; labels (--label) tell its accuracy. --fail-if is for
+pipelines.
 
   headwise verdict demo --corpus texts.jsonl --out out/verdict
   headwise verdict ./my-model --task classification --corpus dev.tsv --label label --out out/verdict
@@ -64,7 +65,7 @@ def verdict(
         name, corpus=corpus, out=out, studies=names, task=task, device=device,
         **run.reading(kind=kind, columns=columns, segments=segments, label=label, first=first),
         settings=settings_of(",".join(names), None, set_ or []), truncate=truncate, max_tokens=max_tokens,
-        seed=seed, say=lambda line: print(line, file=sys.stderr, flush=True),
+        seed=seed, progress="lines", say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
     if json_:
         print(json.dumps(plain(found.to_json()), ensure_ascii=False, indent=1))

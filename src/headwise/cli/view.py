@@ -20,6 +20,7 @@ It has what is quick to compute (weights, norms, rollout); --with names others b
   headwise view "Der Hund bellt." "The dog barks." --model my-marian --task translation --open
   headwise view "Once upon a time" --model demo-llm --with hidden-token,globenc --matters
   headwise view "Once upon a time" --model demo-llm --off L5.H3,L2.H1
+  headwise view "She saw the dog." --model demo-base --syntax out/syntax
   headwise view --image cat.png --model google/vit-base-patch16-224
   headwise view --audio said.wav --model demo-whisper --task transcription
   headwise view - --model demo-llm --keep top < chapter.txt
@@ -47,6 +48,10 @@ Exact = Annotated[
 Off = Annotated[
     str | None, typer.Option(help="Heads that the page can switch off, e.g. L5.H3,L2.H1.", show_default=False)
 ]
+Syntax = Annotated[
+    Path | None,
+    typer.Option(help="A run of `syntax` on this model; its best heads join the strip.", show_default=False),
+]
 Open = Annotated[bool, typer.Option("--open", help="Open it in the browser.")]
 From = Annotated[Path | None, typer.Option("--from", help="A trace saved by trace.save or `inspect --save`.")]
 
@@ -66,6 +71,7 @@ def view(
     matters: Matters = False,
     exact: Exact = False,
     off: Off = None,
+    syntax: Syntax = None,
     open_: Open = False,
     from_: From = None,
     model: options.Model = "demo",
@@ -79,7 +85,7 @@ def view(
     senses = image is not None or audio is not None
     if (text is None and not senses) == (from_ is None):
         raise InputError("A page shows either a text or a saved trace; pass one TEXT, or --from FILE, and not both.")
-    if senses and (with_ is not None or everything or matters or exact or off is not None):
+    if senses and (with_ is not None or everything or matters or exact or off is not None or syntax is not None):
         raise InputError("A page of a picture or a sound has attention alone; pass --quantities, or none of the rest.")
     if quantities is not None and (with_ is not None or everything):
         raise InputError(
@@ -99,11 +105,11 @@ def view(
         loaded = load(model, task=own_task(model) if task is None else task, device=device)
         trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate, keep=keep)
     long = isinstance(trace, LongTrace)
-    if long and (with_ is not None or everything or matters or exact or off is not None):
+    if long and (with_ is not None or everything or matters or exact or off is not None or syntax is not None):
         raise InputError("A page of a long text has what its trace keeps; pass --quantities, or none of the rest.")
     chosen: dict[str, Any] = choices_of(quantities, with_, everything=everything or senses or long)
     if not (senses or long):
-        chosen |= {"matters": "exact" if exact else matters or everything, "off": named_heads(off)}
+        chosen |= {"matters": "exact" if exact else matters or everything, "off": named_heads(off), "syntax": syntax}
     path = trace.save_html(out, **chosen)
     print(written(path, path.stat().st_size))
     if open_:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -87,19 +87,33 @@ def silent(_documents: int, _tokens: int, _doing: str) -> None:
     """Nobody looks."""
 
 
+class Keeps(Protocol):
+    """Where the sum of a shard's first batches is kept, and found again (engine/kept.py)."""
+
+    def read(self) -> tuple[int, Folded] | None: ...
+    def write(self, batches: int, folded: Folded) -> None: ...
+
+
 def fold(
     model: Model, studies: Sequence[Study], shard: Shard, plan: Plan, before: Mapping[str, Any] | None = None,
-    tell: Tell = silent,
+    tell: Tell = silent, kept: Keeps | None = None,
 ) -> Folded:  # fmt: skip
-    """Read, batch by length, run, observe; `before` is what `known` found, `tell` hears how far it is."""
+    """Read, batch by length, run, observe; `before` is what `known` found, `tell` hears how far it is.
+
+    Batches that `kept` has are not run again.
+    """
     counts: Counter[str] = Counter()
     items = list(readable(model, shard.documents, plan, counts))
-    states: dict[str, State] = {study.name: State() for study in studies}
-    unread = len(shard.documents) - len(items)
-    done, tokens = unread, 0
-    for batch in batches(items, plan.batch_tokens, padded=model.proof.padding):
-        for doing in _observe(model, studies, batch, states, plan, before or {}):
-            tell(done, tokens, doing)
+    begun = None if kept is None else kept.read()
+    first, states = (0, {}) if begun is None else (begun[0], dict(begun[1].states))
+    states = {study.name: states.get(study.name, State()) for study in studies}
+    done, tokens = len(shard.documents) - len(items), 0
+    for number, batch in enumerate(batches(items, plan.batch_tokens, padded=model.proof.padding), start=1):
+        if number > first:
+            for doing in _observe(model, studies, batch, states, plan, before or {}):
+                tell(done, tokens, doing)
+            if kept is not None:
+                kept.write(number, Folded(states, {}, plan.digest))
         done, tokens = done + len(batch), tokens + sum(len(item.text) for item in batch)
         tell(done, tokens, EVERY)
     counts["documents"] += len(items)

@@ -1,11 +1,13 @@
-"""One process: shard after shard."""
+"""One process: shard after shard, each resumable after a batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 
 from headwise.engine.fold import Folded, fold, known
+from headwise.engine.kept import Kept
 from headwise.engine.plan import Plan
 from headwise.models.model import Model
 from headwise.text.corpus import Shard
@@ -15,10 +17,13 @@ Within = Callable[[int, int, int, str], None]
 
 
 def fold_locally(
-    model: Model, shards: Iterable[Shard], plan: Plan, within: Within = lambda *_: None
+    model: Model, shards: Iterable[Shard], plan: Plan, within: Within = lambda *_: None, work: Path | None = None
 ) -> Iterator[tuple[int, Folded]]:
-    """Each shard's number and what it came to; `within` hears how far the one at work is."""
+    """Each shard's number and what it came to; `within` hears how far one is, `work` keeps a begun one."""
     studies, before = plan.build(), None
     for shard in shards:
         before = known(model, studies, plan.opening(model), plan) if before is None else before
-        yield shard.number, fold(model, studies, shard, plan, before, partial(within, shard.number))
+        kept = None if work is None else Kept(work, shard.number, plan.digest)
+        yield shard.number, fold(model, studies, shard, plan, before, partial(within, shard.number), kept)
+        if kept is not None:  # by now the shard was written
+            kept.forget()

@@ -46,7 +46,7 @@ def all_but_one(states: Sequence[Stats]) -> Iterator[State]:
 
 def tables_without(study: Study, sums: Iterable[Folded], of_model: Stats, setting: Setting) -> pl.DataFrame | None:
     """The table of all but each part, told apart by the column `part`; None where there is nothing to compare."""
-    states = [dict(one.states[study.name]) for one in sums if one.counts.get("documents")]
+    states = [dict(state) for one in sums if (state := one.states.get(study.name))]  # it may not ask every text
     if study.has("conclude") or len(states) < FEWEST:
         return None
     tables = [

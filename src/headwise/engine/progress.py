@@ -1,4 +1,4 @@
-"""A bar with rate and time left on a terminal; nothing elsewhere.
+"""A bar with rate and time left on a terminal; elsewhere lines for a log, where they are asked for, or nothing.
 
 It counts texts, also inside a shard, and says which study is at work; its columns keep their width.
 """
@@ -6,14 +6,19 @@ It counts texts, also inside a shard, and says which study is at work; its colum
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from headwise.engine.fold import EVERY
 from headwise.engine.plan import Plan
 from headwise.text.terminal import unguarded
+
+SECONDS = 10.0  # between two lines of a log, at least
+Shown = bool | Literal["lines"] | None
+"""None: a bar on a terminal. "lines": the same, and lines where there is none. True, False: a bar, or nothing."""
 
 
 @dataclass
@@ -54,11 +59,45 @@ class Progress:
         self.bar.update(self.task, completed=documents, rate=f"{tokens / elapsed:>9,.0f} tokens/s", **named)
 
 
+@dataclass
+class Lines:
+    """What a bar shows, as lines: one when it starts, one every SECONDS, one when all is done."""
+
+    total: int
+    say: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    told: int = -1  # texts that the last line told of
+
+    def __post_init__(self) -> None:
+        self.began = self.last = self.clock()
+
+    @property
+    def tasks(self) -> list[Lines]:
+        return [self]
+
+    @property
+    def elapsed(self) -> float:
+        return self.clock() - self.began
+
+    def update(self, _task: Any, *, completed: int, rate: str, **_named: Any) -> None:
+        early = completed < self.total and self.clock() - self.last < SECONDS
+        if early or completed == self.told:
+            return
+        self.last, self.told = self.clock(), completed
+        left = duration(self.elapsed * (self.total - completed) / completed) if 0 < completed < self.total else ""
+        self.say(f"{completed:,} of {self.total:,} texts, {rate.strip()}{left and f', about {left} left'}")
+
+
 @contextmanager
-def watched(plan: Plan, *, shown: bool | None) -> Iterator[Progress]:
+def watched(plan: Plan, *, shown: Shown) -> Iterator[Progress]:
     """A bar on standard error where it is a terminal, or where `shown` says so."""
     if not _visible(shown):
         yield Progress()
+        return
+    if shown == "lines" and not sys.stderr.isatty():
+        say, total = teller("headwise", shown), documents_of(plan)
+        say(f"reading {total:,} text{'s' if total != 1 else ''} of {plan.corpus.name} for {', '.join(plan.studies)}")
+        yield Progress(Lines(total, say))
         return
     from rich import progress
     from rich.console import Console
@@ -86,23 +125,26 @@ def foretold(passes: int, texts: int, seconds: float) -> str:
     >>> foretold(258, 8, 0.05)
     'about 258 passes a text; 8 texts will take about 2 minutes'
     """
-    whole = passes * texts * seconds
-    long = (
-        f"{whole / 3600:.1f} hours"
-        if whole >= 5400
-        else f"{whole / 60:.0f} minutes"
-        if whole >= 90
-        else f"{whole:.0f} s"
-    )
+    long = duration(passes * texts * seconds)
     return f"about {passes:,} passes a text; {texts:,} text{'s' if texts != 1 else ''} will take about {long}"
 
 
-def teller(study: str, shown: bool | None) -> Callable[[str], None]:
+def duration(seconds: float) -> str:
+    """
+    >>> duration(89), duration(90), duration(5400)
+    ('89 s', '2 minutes', '1.5 hours')
+    """
+    if seconds >= 5400:
+        return f"{seconds / 3600:.1f} hours"
+    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+def teller(study: str, shown: Shown) -> Callable[[str], None]:
     """Where a study says how far its conclusion is: a line on standard error, or nowhere."""
     if not _visible(shown):
         return lambda _: None
     return lambda line: print(f"{study}: {line}", file=sys.stderr, flush=True)
 
 
-def _visible(shown: bool | None) -> bool:
-    return sys.stderr.isatty() if shown is None else shown
+def _visible(shown: Shown) -> bool:
+    return sys.stderr.isatty() if shown is None else bool(shown)

@@ -38,17 +38,19 @@ def fold_on_ray(
     address: str | None,
     workers: int | None,
     threads: int | None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[int, Folded]]:
     """Each shard's number and what it came to, in the order in which they are finished."""
     ray = _ray()
     if plan.model["source"] is None:
         raise InputError("On Ray every worker loads the model by name, but it was given as an object; pass its name.")
-    before = _children()
+    before, address = _children(), asked_for(address)
     started, pool = _connect(ray, address), []
     helpers = _helpers(before) if started and address is None else []
     try:
         each = threads or 1
         count = _crew(ray, workers, each)
+        say(f"{_where(address, started)}; {count} worker{'s' if count > 1 else ''}")
         given = (_portable(plan), each, [_fields(document) for document in opening])
         hire = lambda: _actor(ray, each, str(plan.model["source"]["device"])).remote(*given)  # noqa: E731
         pool += [hire() for _ in range(count)]
@@ -59,6 +61,25 @@ def fold_on_ray(
         raise InputError(f"{GONE} ({_first_line(error)}); {RESUME}") from None
     finally:
         _leave(ray, pool, started, helpers)
+
+
+def asked_for(address: str | None) -> str | None:
+    """The address that was given, or that the environment gives; None: a Ray of one's own is started.
+
+    subtle: Ray itself, asked for none, joins whatever cluster was last started on this machine.
+    """
+    named = address or os.environ.get("RAY_ADDRESS")
+    return None if named == "local" else named or None
+
+
+def _where(address: str | None, started: bool) -> str:
+    """
+    >>> _where(None, True), _where("10.0.0.1:6379", True), _where(None, False)
+    ('started here', 'joined at 10.0.0.1:6379', 'the one that this process was in')
+    """
+    if not started:
+        return "the one that this process was in"
+    return "started here" if address is None else f"joined at {address}"
 
 
 def _children() -> list[Any]:
@@ -151,7 +172,7 @@ def _connect(ray: Any, address: str | None) -> bool:
     try:
         local = {"include_dashboard": False} if address is None else {}
         with _hushed(), _own_sigterm():
-            ray.init(address=address, log_to_driver=False, logging_level="error", **local)
+            ray.init(address=address or "local", log_to_driver=False, logging_level="error", **local)
     except Exception as error:  # of a node that does not come up in time Ray raises a bare one
         _leave(ray, (), started=True)
         if address is None:

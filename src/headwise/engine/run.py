@@ -1,8 +1,8 @@
-"""`hw.run`: studies over a corpus into a folder, resumable at every shard.
+"""`hw.run`: studies over a corpus into a folder, resumable at every shard, and within one after a minute's work.
 
     OUT/manifest.json …          the result of a single study
     OUT/STUDY/manifest.json …    one folder each of several
-    OUT/.run/                    while it runs: run.json (the plan) and the states of finished shards
+    OUT/.run/                    while it runs: run.json (the plan), the states of finished shards, of begun ones
 
 The same command again goes on where the last one stopped, and after it has finished opens what is there.
 """
@@ -32,7 +32,7 @@ from headwise.engine.local import Within, fold_locally
 from headwise.engine.options import OPTIONS
 from headwise.engine.parts import dealt, tables_without
 from headwise.engine.plan import Plan, model_facts
-from headwise.engine.progress import Progress, documents_of, foretold, teller, watched
+from headwise.engine.progress import Progress, Shown, documents_of, foretold, teller, watched
 from headwise.engine.witness import proved
 from headwise.errors import InputError
 from headwise.interventions.labels import check_labels
@@ -79,13 +79,14 @@ def run(
     seed: int = 0,
     parts: int = 0,
     figures: bool = True,
-    progress: bool | None = None,
+    progress: Shown = None,
 ) -> Results:
     """Run one study, or several in one pass, and write the results; returns them by the names of the studies.
 
     `settings` are per study, e.g. {"surface": {"quantities": ("raw", "effective")}}. With `first`, only so many
     documents are read. `parts`: also write each table of all shards but one in so many, for intervals over texts.
-    Without `figures` only tables are written, which is quicker; what is finished is opened as it is.
+    Without `figures` only tables are written, which is quicker; what is finished is opened as it is. `progress`: None,
+    a bar on a terminal; "lines", and lines elsewhere; True or False.
     `corpus` may be a table of polars, pandas or datasets; `out` an address (s3://…), where finished results go.
     """
     names = _named(studies)
@@ -151,7 +152,7 @@ def _check(studies: Sequence[Study], model: Model, corpus: CorpusSpec) -> None:
 
 def _carried_out(
     chosen: Sequence[Study], model: Model, plan: Plan, out: Path, crew: Crew, parts: int, figures: bool,
-    progress: bool | None,
+    progress: Shown,
 ) -> dict[str, Result]:  # fmt: skip
     """Fold what is not done, add up, write; what is finished is opened."""
     folders = {study.name: out / study.name if len(chosen) > 1 else out for study in chosen}
@@ -162,7 +163,7 @@ def _carried_out(
     proof = proved(model, plan)
     _foretell(chosen, plan, proof, (time.perf_counter() - began) / 2, progress)  # it runs the model twice
     work = _work_folder(out / WORK, plan)
-    total = _fold_all(model, plan, work, _workforce(crew, model, plan), progress)
+    total = _fold_all(model, plan, work, _workforce(crew, model, plan, work, teller("ray", progress)), progress)
     facts = _facts(plan, model, total, proof, crew)
     sums = dealt(work, total.counts["shards"], parts, plan=plan.digest) if parts else []
     results = {
@@ -174,7 +175,7 @@ def _carried_out(
 
 
 def _foretell(
-    studies: Sequence[Study], plan: Plan, proof: Mapping[str, Any] | None, seconds: float, progress: bool | None
+    studies: Sequence[Study], plan: Plan, proof: Mapping[str, Any] | None, seconds: float, progress: Shown
 ) -> None:
     """Before it starts: how long the studies with many passes a text will take, by the pass that was made."""
     for study in studies:
@@ -236,20 +237,20 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 Workforce = Callable[[Iterable[Shard], Within], Iterator[tuple[int, Folded]]]
 
 
-def _workforce(crew: Crew, model: Model, plan: Plan) -> Workforce:
+def _workforce(crew: Crew, model: Model, plan: Plan, work: Path, say: Callable[[str], None]) -> Workforce:
     if crew.engine == "local":
-        return lambda shards, within: fold_locally(model, shards, plan, within)
+        return lambda shards, within: fold_locally(model, shards, plan, within, work)
     if crew.engine == "ray":
         from headwise.engine.ray import fold_on_ray
 
         opening = plan.opening(model)
         return lambda shards, _within: fold_on_ray(
-            shards, plan, opening=opening, address=crew.address, workers=crew.workers, threads=crew.threads
+            shards, plan, opening=opening, address=crew.address, workers=crew.workers, threads=crew.threads, say=say
         )
     raise InputError(f"An engine is local or ray, but {crew.engine!r} was asked for.")
 
 
-def _fold_all(model: Model, plan: Plan, work: Path, workforce: Workforce, progress: bool | None) -> Folded:
+def _fold_all(model: Model, plan: Plan, work: Path, workforce: Workforce, progress: Shown) -> Folded:
     """Fold every shard that is not done, then add up all of them in order."""
     skipped: Counter[str] = Counter()
     count = resumed = 0

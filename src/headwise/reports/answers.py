@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
+
 from headwise.engine.run import setting_of
 from headwise.results import Result
 from headwise.studies import STUDIES
 from headwise.studies.answers import BELIEVE, DOING, MIXING, NOISE, QUESTIONS, VERDICTS, Answer, Vote
 
 Results = Mapping[str, Result]
+MATTERS = "matters"  # the test of what attention names against the model's answer
 WITHOUT_HEADLINE = {
     BELIEVE: "Nothing that was run decides this.",
     DOING: "Each head's attention by position and by kind of token is in the section on where heads look.",
@@ -42,8 +45,13 @@ def cards(results: Results, left_out: Mapping[str, str] | None = None) -> list[C
 
 
 def answers_of(name: str, result: Result) -> list[Answer]:
+    return said_of(name, result, result.table)
+
+
+def said_of(name: str, result: Result, table: pl.DataFrame) -> list[Answer]:
+    """What the study says of a table as this result's."""
     study = STUDIES[name].from_settings(result.manifest["settings"])
-    return list(study.answers(result.table, setting_of(result.manifest)))
+    return list(study.answers(table, setting_of(result.manifest)))
 
 
 def card(question: str, found: Sequence[tuple[str, Answer]], left_out: Mapping[str, str]) -> Card:
@@ -65,7 +73,7 @@ def verdict(votes: Sequence[tuple[str, Vote]]) -> str:
         return WITHOUT_HEADLINE[BELIEVE]
     worst = min((vote.verdict for _, vote in votes), key=VERDICTS.index)
     deciding = [(name, vote) for name, vote in votes if vote.verdict == worst]
-    matters = any(vote.tested == "matters" for _, vote in votes)
+    matters = any(vote.tested == MATTERS for _, vote in votes)
     yes = "Yes, as far as was measured" if matters else "As far as single heads go, yes"
     lead = {"no": "No, not the raw weights", "with care": "With care", "yes": yes}[worst]
     reasons, names = "; ".join(vote.because for _, vote in deciding), ", ".join(name for name, _ in deciding)
@@ -75,11 +83,9 @@ def verdict(votes: Sequence[tuple[str, Vote]]) -> str:
 
 def _not_measured(votes: Sequence[tuple[str, Vote]], left_out: Mapping[str, str]) -> list[tuple[str, str]]:
     """Says that no test asked the model for its answer, and what such a test lacked: never what was given."""
-    if any(vote.tested == "matters" for _, vote in votes):
+    if any(vote.tested == MATTERS for _, vote in votes):
         return []
-    lacking = [
-        (name, why) for name, why in left_out.items() if name in STUDIES and STUDIES[name].needs.corpus == "label"
-    ]
+    lacking = [(name, why) for name, why in left_out.items() if name in STUDIES and MATTERS in STUDIES[name].votes_on]
     if not lacking:
         return []
     name, why = lacking[0]

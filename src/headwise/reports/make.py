@@ -28,6 +28,7 @@ from headwise.interventions.outcomes import kind_of
 from headwise.models.heads import own_task
 from headwise.models.load import load
 from headwise.models.model import Model
+from headwise.reports.intervals import PARTS, shard_size
 from headwise.reports.onepage import card, html, markdown
 from headwise.reports.page import Example, page
 from headwise.reports.plan import Agenda, agenda
@@ -45,6 +46,7 @@ NOTE = {
     "agenda": {"settings": {EVERY: dict}, "left_out": {EVERY: str}, "documents": int | None, "note": str},
 }
 EXAMPLES, EXAMPLE_TOKENS = 2, 40
+CLASSIFIER = "classification"
 LABELLED = 256  # texts on which the model's accuracy is told
 
 
@@ -74,7 +76,7 @@ def report(
     `budget` is in minutes and bounds how many texts are read. `engine` are further options of `hw.run`.
     """
     out = Path(out)
-    loaded = _loaded(model, task, device)
+    loaded = _loaded(model, task, device, label)
     spec = _opened(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
     asked = {"studies": list(studies or ()), "settings": settings or {}, "budget": budget}
     todo = _agenda(out, asked, lambda: agenda(
@@ -87,7 +89,7 @@ def report(
     say(f"running {', '.join(todo.settings)} on {spec.name}")
     results = run(
         list(todo.settings), loaded, corpus=spec, out=out / RESULTS, settings=todo.settings, truncate=truncate,
-        max_tokens=max_tokens, **engine,
+        max_tokens=max_tokens, **{**_in_parts(spec), **engine},
     )  # fmt: skip
     say("drawing the page")
     labelled = _right(loaded, spec)
@@ -115,9 +117,7 @@ def verdict(
 ) -> Judgement:
     """Run the studies that apply, of those named, and write verdict.html, .md, .json and card.md into `out`."""
     out = Path(out)
-    if label is not None and task is None and isinstance(model, str):
-        task = own_task(model)  # what is asked of labels is asked of the head that was saved
-    loaded = _loaded(model, task, device)
+    loaded = _loaded(model, task, device, label)
     spec = _opened(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
     chosen = {}
     for name in studies:
@@ -129,18 +129,31 @@ def verdict(
     if not chosen:
         raise InputError(f"A verdict needs at least one study that applies, but none of {', '.join(studies)} does.")
     say(f"running {', '.join(chosen)} on {spec.name}")
-    results = run(list(chosen), loaded, corpus=spec, out=out / RESULTS, settings=chosen, **engine)
+    results = run(
+        list(chosen), loaded, corpus=spec, out=out / RESULTS, settings=chosen, **{**_in_parts(spec), **engine}
+    )
     found = judged(results, _right(loaded, spec))
     write_files(out, written(found))
     return found
 
 
-def _loaded(model: str | Model, task: str | None, device: str) -> Model:
-    return load(model, task=task, device=device) if isinstance(model, str) else model
+def _loaded(model: str | Model, task: str | None, device: str, label: str | int | None) -> Model:
+    """A classifier with the head that it was saved with, for what attention names is tested against its answer."""
+    if not isinstance(model, str):
+        return model
+    own = own_task(model) if task is None else None
+    if label is not None or own == CLASSIFIER:
+        task = task or own
+    return load(model, task=task, device=device)
 
 
 def _opened(corpus: str | Path | CorpusSpec, **reading: Any) -> CorpusSpec:
     return corpus if isinstance(corpus, CorpusSpec) else open_corpus(corpus, **reading)
+
+
+def _in_parts(corpus: CorpusSpec) -> dict[str, int]:
+    """How a run keeps what intervals over texts are made of."""
+    return {"parts": PARTS, "shard_documents": shard_size(corpus)}
 
 
 def _right(model: Model, corpus: CorpusSpec) -> list[bool]:

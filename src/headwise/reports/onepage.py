@@ -15,6 +15,7 @@ from headwise.viewer.build import ascii_text as text
 LEAD = {"yes": "Yes", "with care": "With care", "no": "No"}
 TESTED = {
     "unique": "Are the weights unique?",
+    "alike": "Are the raw weights those that reach the output?",
     "carries": "Do vectors go where the weights go?",
     "parked": "Do first tokens and separators carry what they get?",
     "words": "Are hidden tokens still words?",
@@ -22,12 +23,13 @@ TESTED = {
     "matters": "Does what they name matter to the answer?",
 }
 TESTED_BY = {
-    "unique": "lamps or nullspace would test it",
+    "unique": "lamps would test it",
+    "alike": "nullspace would test it, on texts longer than a head's size",
     "carries": "lamps would test it",
     "parked": "norms would test it",
     "words": "mixing would test it",
     "heads": "ablation would test it, on six texts or more",
-    "matters": "faithfulness would test it, on texts with --label",
+    "matters": "faithfulness would test it, of a classifier",
 }
 KINDS = {"yes": "yes", "with care": "care", "no": "no"}  # classes of the style sheets
 
@@ -82,8 +84,9 @@ def _numbers(numbers: Sequence[Number]) -> Iterable[str]:
     yield '<h2>The numbers, those that decided first</h2>\n<div class="sheet"><table>\n'
     yield "<thead><tr><th></th><th>95 % interval</th><th>n</th></tr></thead>\n"
     for one in numbers:
-        yield f"<tr><td><b>{amount(one)}</b> {text(one.says)}</td><td class='n'>{interval(one)}</td>"
-        yield f"<td class='n'>{one.n:,} texts</td></tr>\n"
+        yield f"<tr><td><b>{amount(one)}</b> {text(one.says)}</td>"
+        yield f"<td class='n' data-head='95 % interval'>{interval(one)}</td>"
+        yield f"<td class='n' data-head='n'>{one.n:,} texts</td></tr>\n"
     yield "</table></div>\n"
 
 
@@ -124,7 +127,7 @@ def amount(number: Number) -> str:
 
 def interval(number: Number) -> str:
     if number.low is None or number.high is None:
-        return "–"
+        return f"no interval: {number.without}" if number.without else "–"
     if not number.share:
         return f"{written(number.low)} to {written(number.high)}"
     if number.low == number.high == 0:

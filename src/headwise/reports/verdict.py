@@ -17,8 +17,10 @@ import polars as pl
 
 from headwise.models.packaged import PACKAGED
 from headwise.papers.verdict import of_share
-from headwise.reports.answers import Results, answers_of, summary, verdict
-from headwise.studies.answers import BELIEVE, VERDICTS, Number, Tested, Verdict, Vote
+from headwise.reports.answers import Results, answers_of, said_of, summary, verdict
+from headwise.reports.intervals import with_intervals
+from headwise.results import Result
+from headwise.studies.answers import BELIEVE, COUNTED, VERDICTS, Number, Tested, Verdict, Vote
 from headwise.studies.lamps import ALL
 from headwise.studies.tables import first_stack
 from headwise.studies.tables import heads as names_of
@@ -45,8 +47,20 @@ SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
         "“the weight of token k is 0.4” as if it could be no other.",
     ),
     ("unique", "no"): (
-        "nothing of single weights; show effective attention in place of raw.",
+        "nothing of single weights.",
         "“the weight of token k is 0.4”: most of what the raw map shows changes nothing.",
+    ),
+    ("alike", "yes"): (
+        "“the raw map shows about what reaches this head's output.”",
+        "that a single weight could be no other: that is another test.",
+    ),
+    ("alike", "with care"): (
+        "the raw map with the effective one beside it.",
+        "the raw map alone, as what reaches the head's output.",
+    ),
+    ("alike", "no"): (
+        "the effective map in place of the raw one.",
+        "of the raw map that it is what the head makes its output of.",
     ),
     ("carries", "yes"): (
         "“through this head, the tokens with large weights send most of what is sent.”",
@@ -103,7 +117,7 @@ SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
     ),
     ("matters", "no"): ("nothing of the model's answer.", "“the model decided because of token k”."),
     ("matters", None): (
-        "nothing of a token's part in the model's answer: that was not tested (faithfulness with --label).",
+        "nothing of a token's part in the model's answer: that was not tested (faithfulness, of a classifier).",
         "“the model decided because of token k”.",
     ),
 }
@@ -135,8 +149,7 @@ class Judgement:
 
 def judged(results: Results, right: Sequence[bool] = ()) -> Judgement:
     """The verdict of what was run; `right` tells of labelled texts whether the model says their label."""
-    votes = [(name, answer.vote) for name, result in results.items() for answer in answers_of(name, result)
-             if answer.question == BELIEVE and answer.vote is not None]  # fmt: skip
+    votes = [(name, vote) for name, result in results.items() for vote in votes_of(name, result)]
     worst = worst_of([vote.verdict for _, vote in votes]) or "with care"
     outcome = outcomes([vote for _, vote in votes])
     pairs = [SENTENCES[tested, came] for tested, came in outcome.items() if came is not None or tested == "matters"]
@@ -151,6 +164,12 @@ def judged(results: Results, right: Sequence[bool] = ()) -> Judgement:
         not_tested=tuple(tested for tested, came in outcome.items() if came is None),
         facts=facts_of(results),
     )
+
+
+def votes_of(name: str, result: Result) -> list[Vote]:
+    """What a study votes, its numbers with the interval over parts of the texts where it has none of its own."""
+    cast = [answer.vote for answer in answers_of(name, result) if answer.question == BELIEVE and answer.vote]
+    return [with_intervals(vote, result.parts, lambda table: said_of(name, result, table)) for vote in cast]
 
 
 def deciding(votes: Sequence[tuple[str, Vote]], worst: Verdict, results: Results) -> tuple[Number, ...]:
@@ -188,7 +207,10 @@ def numbers_of(table: pl.DataFrame) -> tuple[Number, ...]:
     says["shown_share"] += (
         f" so far{f' ({names_of(shown)})' if len(shown) else ''}; whether they matter the lamps did not ask"
     )
-    return (*means, *(Number(name, says[name], float(of), None, None, texts) for name, of in counts.items()))  # type: ignore[arg-type]
+    return (
+        *means,
+        *(Number(name, says[name], float(of), None, None, texts, without=COUNTED) for name, of in counts.items()),
+    )  # type: ignore[arg-type]
 
 
 def accuracy_of(right: Sequence[bool]) -> tuple[Number, ...]:

@@ -20,8 +20,9 @@ RESTS = "What do its answers rest on?"
 QUESTIONS = (BELIEVE, DOING, MIXING, NOISE)  # in the order of the page; a study's own come after
 
 Verdict = Literal["no", "with care", "yes"]
+COUNTED = "heads are counted, each by its own"  # why a share of the heads has no interval
 VERDICTS: tuple[Verdict, ...] = ("no", "with care", "yes")  # the worst first
-Tested = Literal["unique", "carries", "parked", "words", "heads", "matters"]
+Tested = Literal["unique", "alike", "carries", "parked", "words", "heads", "matters"]
 
 
 @dataclass(frozen=True)
@@ -35,15 +36,17 @@ class Number:
     high: float | None
     n: int
     share: bool = True  # a share of 1, written in per cent
+    without: str = ""  # why there is no interval, where there is none
 
 
 @dataclass(frozen=True)
 class Vote:
     """A study's say in whether attention may be read as an explanation; `because` is a clause without a full stop.
 
-    What was tested: are the weights `unique` to the head's output, do the vectors that are sent go where the weights go
-    (`carries`), do first tokens and separators carry what they get (`parked`), are hidden tokens still `words`, do the
-    `heads` matter to the model's answer, does what they name (`matters`). `numbers` are those that it rests on.
+    What was tested: are the weights `unique` to the head's output, are the raw ones `alike` to those that reach it, do
+    the vectors that are sent go where the weights go (`carries`), do first tokens and separators carry what they get
+    (`parked`), are hidden tokens still `words`, do the `heads` matter to the model's answer, does what they name
+    (`matters`). `numbers` are those that it rests on.
     """
 
     tested: Tested

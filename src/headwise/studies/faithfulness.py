@@ -66,9 +66,10 @@ class Faithfulness(Study):
     """
 
     title: ClassVar[str] = "Which explanations hold"
-    needs: ClassVar[Needs] = Needs(corpus="label", task=("classification", "token-classification"))
+    needs: ClassVar[Needs] = Needs(task=("classification", "token-classification"))
     cost: ClassVar[Cost] = "passes"
     own_head: ClassVar[bool] = True
+    votes_on: ClassVar[tuple[str, ...]] = ("matters",)
     captions: ClassVar[Mapping[str, str]] = {
         "aopc": "how far the prediction falls without the tokens that a method names, beyond random ones",
         "curves": "probability lost as more of the named tokens are removed, or kept alone",

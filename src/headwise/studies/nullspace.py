@@ -328,7 +328,7 @@ def _believed(table: pl.DataFrame, size: int, setting: Setting) -> Iterator[Answ
         BELIEVE,
         f"Raw weights and effective weights, the part of them that the output depends on, correlate with r = {r:.2f}"
         f"{spread} over {counted(len(agreed), 'head')} (mean ± standard deviation).",
-        vote=Vote("unique", verdict, f"{MEANING[verdict]} (r = {r:.2f})", (alike,)),
+        vote=Vote("alike", verdict, f"{MEANING[verdict]} (r = {r:.2f})", (alike,)),
     )
 
 

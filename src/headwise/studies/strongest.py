@@ -5,6 +5,7 @@ r"""Find it in my corpus: for every head and pattern, the texts in which the hea
     sharp, broad   −Σ_k α_qk ln α_qk, mean over rows: the least and the most     nats
     null           1 − Σ_q ‖a⊥_q‖² / Σ_q ‖a_q‖²: what of the squared weights changes nothing, so that raw and effective
                    attention differ
+    nsubj, obj, det, …, coreference   of parsed texts (CoNLL-U) and texts with coreference: related.py
 
 All of the raw weights. The top `texts` of each are kept with the run, with how each text begins, so that a grid of
 heads leads to sentences. Texts below `shortest` tokens do not count: a row that sees three keys is extreme by itself.
@@ -12,7 +13,7 @@ heads leads to sentences. Texts below `shortest` tokens do not count: a row that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -33,6 +34,7 @@ from headwise.studies import STUDIES
 from headwise.studies.answers import DOING, Answer
 from headwise.studies.profile import NUMBERS, text_means
 from headwise.studies.received import over_blocks
+from headwise.studies.related import RELATIONS, related_weights
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack
 from headwise.studies.tables import counted, first_stack
 from headwise.text.written import written
@@ -68,15 +70,20 @@ class Strongest(Study):
     def observe(self, layer: Layer, reading: Reading) -> Stats:
         """The numbers of every text, once all its blocks of rows were seen, and how the text begins."""
         total = over_blocks(layer, reading, "strongest", _sums(layer, reading))
+        related = related_weights(layer, reading)
         if total is None:
             return {}
-        long = torch.tensor([len(text) >= self.shortest for text in reading.queries(layer)])
-        values = torch.where(long[:, None, None], _patterns(total), torch.nan)
-        stats: Stats = {at("top", layer): Top.of(values, reading.documents, size=self.texts)}
+        stats: Stats = {at("top", layer): self._top(_patterns(total), layer, reading)}
+        if related is not None:
+            stats[at("related", layer)] = self._top(related, layer, reading)
         if layer.index == 0 and layer.stack in ("self", "encoder"):
             begins = zip(reading.documents.tolist(), _said(reading), strict=True)
             stats["text"] = Pieces.of({number: _bytes(text) for number, text in begins})
         return stats
+
+    def _top(self, values: Float64[Tensor, "batch head pattern"], layer: Layer, reading: Reading) -> Top:
+        long = torch.tensor([len(text) >= self.shortest for text in reading.queries(layer)])
+        return Top.of(values.where(long[:, None, None], torch.nan), reading.documents, size=self.texts)
 
     def conclude(self, state: State, model: Model, report: Callable[[str], None]) -> Stats:  # noqa: ARG002
         """Of the texts only those that some head has among its first."""
@@ -148,9 +155,18 @@ def _bytes(text: str) -> Tensor:
 
 
 def _rows(state: State, stack: str, texts: Mapping[int, str]) -> Iterator[dict[str, Any]]:
-    for layer, top in enumerate(state.by_layer(Top, "top", stack)):
+    signs = {pattern: sign for pattern, (_, sign) in PATTERNS.items()}
+    yield from _placed(state.by_layer(Top, "top", stack), stack, signs, texts)
+    if f"related@{stack}.0" in state:
+        yield from _placed(state.by_layer(Top, "related", stack), stack, dict.fromkeys(RELATIONS, 1), texts)
+
+
+def _placed(
+    layers: Sequence[Top], stack: str, signs: Mapping[str, int], texts: Mapping[int, str]
+) -> Iterator[dict[str, Any]]:
+    for layer, top in enumerate(layers):
         for head, by_pattern in enumerate(top.documents.tolist()):
-            for at_, (pattern, (_, sign)) in enumerate(PATTERNS.items()):
+            for at_, (pattern, sign) in enumerate(signs.items()):
                 for place, number in enumerate(by_pattern[at_]):
                     if number != NOBODY:
                         value = sign * float(top.values[head, at_, place])

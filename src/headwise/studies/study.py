@@ -173,6 +173,7 @@ class Study(ABC):
     own_head: ClassVar[bool] = (
         False  # True: a checkpoint is loaded with the head it was saved with, where none is named
     )
+    votes_on: ClassVar[tuple[str, ...]] = ()  # what its votes test, told where the study is left out
     gradient: ClassVar[bool] = False  # True: `observe` also gets ∂loss/∂α, as layer.memo["gradient"]
 
     def __post_init__(self) -> None:

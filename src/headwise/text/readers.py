@@ -200,6 +200,10 @@ def _table(source: Source, rows: Iterator[list[str]], skipped: Counter[str]) -> 
         header = next(rows, [""])
         columns, label = pick_columns(source, header)
         columns, label = [header.index(name) for name in columns], None if label is None else header.index(label)
+    elif isinstance(label, str):
+        raise InputError(
+            f"Columns by number are of a table without names, but --label {label} is a name; give its number, or names."
+        )
     wanted = [int(column) for column in (*columns, *([] if label is None else [label]))]
     for fields in rows:
         if max(wanted) >= len(fields):

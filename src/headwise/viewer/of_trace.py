@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,6 +20,7 @@ from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, WEIGHT, Quan
 from headwise.text.written import written
 from headwise.traces import Trace
 from headwise.traces.lamps import trace_lamps
+from headwise.viewer.parsed import with_syntax
 from headwise.viewer.payload import (
     Facts,
     Maps,
@@ -45,6 +47,18 @@ ALTERNATIVE = Quantity(
 )  # found by search for some heads, so that no registry holds it
 LEFT_OUT = (
     "Left out, to be quick; ask for it: `headwise view --with {0}`, `--everything`, hw.view(trace, besides=['{0}'])."
+)
+DEAR = (
+    "It takes about {1:.0f} times what a page spends unasked; ask for it by name: `headwise view --with {0}`, "
+    "hw.view(trace, besides=['{0}'])."
+)
+SLOW = (
+    "Other weights take long to compute for a text of this length; ask for them: `headwise view --with alternative`, "
+    "hw.view(trace, alternatives=1)."
+)
+NO_MODEL = (
+    "The model's answer is not here, for a saved trace has no model: `headwise view TEXT --model {0}` shows it, and "
+    "what else runs the model."
 )
 Matters = bool | Literal["exact"]  # by one backward pass, or by taking every head away
 WORK = 10**11  # multiplications that a quantity may cost unasked: a few seconds
@@ -77,6 +91,7 @@ def page_of_trace(
     matters: Matters = False,
     besides: Sequence[str] | None = None,
     off: Sequence[str] | None = None,
+    syntax: str | Path | None = None,
 ) -> Page:
     """Everything that `trace` can show; `quantities`, `layers` and `heads` keep only the named ones.
 
@@ -86,7 +101,8 @@ def page_of_trace(
     `alternatives` is the number of heads for which other weights with the same output are computed, the
     one that the page opens with and at most one more a layer; None spends a few seconds on it. `matters` asks, by one
     backward pass (or exactly), what the model loses without each head, for the third lamp, and switches the heads off
-    that matter most, one at a time; `off` names others.
+    that matter most, one at a time; `off` names others. `syntax`: the folder of a run of `syntax` on this model, whose
+    best heads join the strip.
     """
     missing: list[tuple[str, str]] = []
     unasked = quantities is None
@@ -97,6 +113,9 @@ def page_of_trace(
         _stack(trace, name, quantities, layers, heads, alternatives, missing, matters) for name in trace.stacks
     )
     stacks = tuple(replace(stack, telling=telling(stack)) for stack in stacks)
+    if syntax is not None:
+        real = _real(trace)
+        stacks = tuple(with_syntax(stack, syntax, None if real is None else real.model) for stack in stacks)
     start = opening(opening_stack(stacks))
     page = Page(
         title=written(trace.queries(trace.stacks[0])),
@@ -137,7 +156,9 @@ def answer_of(trace: TraceLike) -> str:
 
 
 def _proof(trace: Any) -> Iterator[str]:
-    """Whether what is shown is of the model as it is or was changed, and that watching changed nothing."""
+    """That there is no answer without a model; whether the model was changed, and that watching changed nothing."""
+    if isinstance(trace, Trace) and trace.model is None:
+        yield NO_MODEL.format(trace.model_name)
     error, by = getattr(trace, "output_error", math.nan), getattr(trace, "changed_by", "")
     if by:
         yield (
@@ -204,7 +225,7 @@ def _quantities(
         if not _asked(name, wanted):
             continue
         if wanted is None and (work := _work(trace, quantity, stack)) > WORK:
-            missing.append((name, f"It takes about {work / WORK:.0f} times what a page spends unasked; ask for it."))
+            missing.append((name, DEAR.format(name, work / WORK)))
             continue
         try:
             values = array(compute())
@@ -314,9 +335,7 @@ def _with_alternatives(trace: TraceLike, stack: Stack, count: int | None, missin
     found = [] if facts is None else _open_heads(facts, stack)
     chosen = found[: affordable(len(stack.keys)) if count is None else count]
     if found and not chosen:
-        missing.append(
-            (ALTERNATIVE.name, "Other weights take long to compute for a text of this length; ask for them.")
-        )
+        missing.append((ALTERNATIVE.name, SLOW))
     if facts is None or not chosen:
         return stack
     values = np.full(like.values.shape, np.nan, np.float32)

@@ -328,8 +328,8 @@ def facts_header(facts: Facts) -> dict[str, Any]:
 
 
 def lit_header(found: Lamps) -> dict[str, Any]:
-    """Whether the map may be shown, whether it is of a sink, and of every lamp its colour, level and sentence."""
-    three = [[lamp.colour, rounded(lamp.level), lamp.says] for lamp in found]
+    """Whether the map may be shown, whether it is of a sink; of every lamp its colour, level, sentence, and if held."""
+    three = [[lamp.colour, rounded(lamp.level), lamp.says, lamp.held] for lamp in found]
     return {"show": found.showing, "sink": found.sink, "lamps": three}
 
 

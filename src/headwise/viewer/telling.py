@@ -5,7 +5,7 @@ sinks, and at the token where it does so most; an encoder–decoder on its cross
 stack, the head that looks most at the previous token, at the next one, at its own, most far away, from a repeated word
 to what followed it before (induction, where words are repeated), the one that parks most, and the one whose map has
 least to do with its output. Of cross-attention it has the head that pairs words up: alignment, by pattern alone; how
-right it is, `headwise align --gold` tells. Syntax is told where there is a parse: `headwise run syntax`.
+right it is, `headwise align --gold` tells. Syntax is told where a run of `syntax` is given (parsed.py).
 """
 
 from __future__ import annotations

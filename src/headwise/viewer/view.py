@@ -75,7 +75,7 @@ def view(
 ) -> View:
     """The viewer on a trace, or on attention tensors with the arguments of bertviz's `head_view` and `model_view`.
 
-    On a trace: `quantities`, `besides`, `layers`, `heads`, `alternatives`, `matters` and `off` say what the page holds.
+    On a trace: `quantities`, `besides`, `layers`, `heads`, `alternatives`, `matters`, `off`, `syntax` (page_of_trace).
 
     `attention` has one tensor (batch, heads, query, key) a layer. Also taken: `encoder_attention`, `decoder_attention`,
     `cross_attention`, `encoder_tokens`, `decoder_tokens`, `prettify_tokens`, `layer`, `heads`, `include_layers`,

@@ -10,7 +10,7 @@ import polars as pl
 from headwise.lamps import MATTERS_LITTLE
 from headwise.results.shown import finite, number, shown
 from headwise.studies.ablation.facts import STATISTICS
-from headwise.studies.answers import BELIEVE, Answer, Number, Verdict, Vote
+from headwise.studies.answers import BELIEVE, COUNTED, Answer, Number, Verdict, Vote
 from headwise.studies.study import Setting
 from headwise.studies.tables import counted, percent
 
@@ -64,7 +64,7 @@ def _voted(heads: pl.DataFrame, texts: str) -> Answer:
         f"{least(heads)}), {idle} clearly do not (interval within it); each {PUT[heads['way'][0]]}, {texts}"
     )
     says = "of the heads clearly change the answer when taken away alone"
-    share = Number("needed_share", says, needed / heads.height, None, None, int(heads["texts"][0]))
+    share = Number("needed_share", says, needed / heads.height, None, None, int(heads["texts"][0]), without=COUNTED)
     vote = Vote("heads", verdict, clause, (share,))
     return Answer(BELIEVE, f"Do the heads matter to the answer? {clause}.", vote=vote)
 

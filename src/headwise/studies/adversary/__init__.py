@@ -69,9 +69,10 @@ class Adversary(Study):
     """
 
     title: ClassVar[str] = "Could other weights have given the same answer"
-    needs: ClassVar[Needs] = Needs(corpus="label", task=("classification", "token-classification"))
+    needs: ClassVar[Needs] = Needs(task=("classification", "token-classification"))
     cost: ClassVar[Cost] = "passes"
     own_head: ClassVar[bool] = True
+    votes_on: ClassVar[tuple[str, ...]] = ("matters",)
     captions: ClassVar[Mapping[str, str]] = {
         "divergence": "how far attention can be moved while the answer stays, head by head",
         "importance": "whether attention ranks tokens as gradients and removal do",

@@ -1,0 +1,86 @@
+"""Pages open on a telling head and token, never on a sink: decoder, encoder, translation, and the pages of `align`.
+
+Tiny models stand for demo-llm (a decoder) and demo-base (a masked encoder), too slow here; demo-nmt is itself.
+Of a tiny random model hardly a head is a sink, so one is made: the sharpest head of all parks on the first token.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser.conftest import Opened
+from headwise.cli import main
+from headwise.lamps import Head, lamps
+from headwise.viewer.build import html_of
+from headwise.viewer.of_trace import page_of_trace
+from headwise.viewer.payload import Page
+from headwise.viewer.telling import opening, opening_head, opening_stack
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., Opened]
+TEXT = "the old man saw the dog and the cat ."
+
+
+def shown(opened: Opened) -> dict[str, Any]:
+    """Stack, layer and head on the screen, whether it is called a sink, and the token that is picked out."""
+    stack, _, layer, head = opened.shown.split()
+    picked = (
+        "all => all.filter((one) => Number(one.getAttribute('fill-opacity'))).map((one) => one.parentNode.textContent)"
+    )
+    token, *_ = opened.page.eval_on_selector_all("#view .token-back", picked) or [""]
+    sink = "A sink" in opened.page.inner_text(".badge")
+    return {"stack": stack, "layer": int(layer), "head": int(head), "sink": sink, "token": token.strip()}
+
+
+def with_the_sharpest_a_sink(page: Page) -> tuple[Page, tuple[int, int]]:
+    """The head that the page would open with becomes a sink, by its lamp."""
+    stack = opening_stack(page.stacks)
+    place = opening_head(stack)
+    assert place is not None
+    assert stack.facts is not None
+    lit = stack.facts.lamps.copy()
+    lit[place] = lamps(Head(null_share=0.0, unique_rows=1.0, carried=0.9, parked=0.9))
+    changed = replace(stack, facts=replace(stack.facts, lamps=lit))
+    stacks = tuple(changed if one is stack else one for one in page.stacks)
+    return replace(page, stacks=stacks, start=opening(changed)), place
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "stack"),
+    [("tiny:gpt2", "causal-lm", "self"), ("tiny:bert", "masked-lm", "self"), ("demo-nmt", "translation", "cross")],
+)
+def test_a_page_opens_on_a_telling_head_and_no_sink(name: str, task: str, stack: str, load, open_html: Open) -> None:
+    trace = load(name, task).trace("der alte Hund sah ihn ." if stack == "cross" else TEXT,
+                                   "the old dog saw him ." if stack == "cross" else None)  # fmt: skip
+    page, sink = with_the_sharpest_a_sink(page_of_trace(trace, besides=()))
+    opened = open_html(html_of(page)).drawn()
+    found = shown(opened)
+    assert found["stack"] == stack
+    assert (found["layer"], found["head"]) != sink
+    assert not found["sink"]
+    side = next(one for one in page.stacks if one.name == stack).queries
+    assert found["token"]
+    assert found["token"] not in [token for token, special in zip(side.tokens, side.special, strict=True) if special]
+    opened.to(layer=sink[0], head=sink[1], heads=sink[1])
+    assert shown(opened)["sink"], "the test would see a sink"
+
+
+def test_pages_of_align_open_on_cross_attention(tmp_path: Path, monkeypatch, open_html: Open) -> None:
+    for file, text in (("s.txt", "der Hund sah ihn .\n"), ("t.txt", "the dog saw him .\n")):
+        (tmp_path / file).write_text(text, "utf-8")
+    words = ["headwise", "align", "--model", "demo-nmt", "--source", str(tmp_path / "s.txt"), "--target",
+             str(tmp_path / "t.txt"), "--out", str(tmp_path / "out"), "--pages", "1"]  # fmt: skip
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert not left.value.code
+    (page,) = (tmp_path / "out" / "pages").glob("*.html")
+    opened = open_html(page.read_text("ascii")).drawn()
+    assert shown(opened)["stack"] == "cross"
+    assert not shown(opened)["sink"]
