@@ -63,6 +63,10 @@ def test_light_and_dark_and_narrow(found: Explanation, open_html: Open) -> None:
         page.click("text=light or dark")
         assert page.evaluate(shade) != before
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        sheet = "document.querySelector('.sheet')"
+        assert page.evaluate(f"{sheet}.scrollWidth <= {sheet}.clientWidth"), "no column is out of sight"
+        cell = "getComputedStyle(document.querySelector('.sheet td[data-head]'), '::before').content"
+        assert found.method in page.evaluate(cell), "and each number says whose it is"
 
 
 def test_both_curves_are_saved_as_svg(found: Explanation, open_html: Open) -> None:

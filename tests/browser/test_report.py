@@ -115,6 +115,12 @@ def test_it_is_readable_on_a_narrow_screen(html: str, open_html: Open) -> None:
     for cell in opened.page.locator("#verdict td").all():
         box = cell.bounding_box()
         assert box["x"] + box["width"] <= 400, "no column of the verdict is out of sight"
+    heads = "() => [...document.querySelectorAll('#verdict tr:has(td[data-head]) td')].slice(0, 3)"
+    heads += ".map((cell) => getComputedStyle(cell, '::before').content)"
+    none, interval, n = opened.page.evaluate(heads)
+    assert none == "none"
+    assert interval.startswith('"95 % interval')
+    assert n.startswith('"n'), "the table's head is gone, but each number says what it is"
     for cell in opened.page.locator("#claims td").all():
         box = cell.bounding_box()
         assert box is None or box["x"] + box["width"] <= 400, "nor of the claims"

@@ -63,7 +63,7 @@ def test_a_run_in_a_log_says_what_it_reads_and_how_far_it_is(capsys: pytest.Capt
     corpus.write_text("the old city\n\nit was big", "utf-8")
     hw.run("surface", model, corpus=corpus, out=tmp_path / "out", progress="lines", figures=False)
     first, last = capsys.readouterr().err.splitlines()
-    assert first == "headwise: reading 2 texts of c.txt for surface"
+    assert first == f"headwise: reading 2 texts of {corpus} for surface"
     assert last.startswith("headwise: 2 of 2 texts, ")
     hw.run("surface", model, corpus=corpus, out=tmp_path / "other", figures=False)
     assert capsys.readouterr().err == "", "in Python only where it is asked for"

@@ -89,7 +89,7 @@
     rows.sort((a, b) => Math.abs(b[column] ?? 0) - Math.abs(a[column] ?? 0));
     const head = element("tr", {}, element("th", {}, data.unit), ...methods.map((m) => element("th", {}, m)));
     const body = rows.slice(0, 25).map((row) =>
-      element("tr", {}, ...row.map((cell, at) => element("td", {}, at ? short(cell) : String(cell)))));
+      element("tr", {}, ...row.map((cell, at) => element("td", at ? { "data-head": methods[at - 1] } : {}, at ? short(cell) : String(cell)))));
     const sheet = element("div", { class: "sheet" }, element("table", {}, head, ...body));
     const more = rows.length > 25 ? [element("p", { class: "muted" }, `The strongest 25 of ${rows.length}.`)] : [];
     return [element("h2", {}, "Side by side"), sheet, ...more];
