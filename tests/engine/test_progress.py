@@ -45,16 +45,23 @@ def test_a_log_gets_a_line_now_and_then_and_the_last_one_always() -> None:
     progress = Progress(Lines(74, said.append, clock=lambda: now[0]), None)
     progress.start(1, 64)
     progress.start(2, 10)
-    for later, done in ((SECONDS - 1, 8), (SECONDS, 16), (SECONDS + 1, 20), (2 * SECONDS, 32)):
+    for later, done in (
+        (SECONDS, 0),
+        (2 * SECONDS - 1, 8),
+        (2 * SECONDS, 16),
+        (2 * SECONDS + 1, 20),
+        (3 * SECONDS, 32),
+    ):
         now[0] = 100 + later
-        progress.within(1, done, 10 * done, "reading")
+        progress.within(1, done, 10 * done, "reading" if done else "mixing")
     progress.finish(1, 640)
     now[0] += 1
     progress.finish(2, 100)
     assert said == [
-        "16 of 74 texts, 16 tokens/s, about 36 s left",
-        "32 of 74 texts, 16 tokens/s, about 26 s left",
-        "74 of 74 texts, 35 tokens/s",
+        "0 of 74 texts, at mixing",
+        "16 of 74 texts, 8 tokens/s, about 72 s left",
+        "32 of 74 texts, 11 tokens/s, about 39 s left",
+        "74 of 74 texts, 24 tokens/s",
     ]
 
 

@@ -9,8 +9,9 @@ import torch
 from transformers.utils import ModelOutput
 
 from headwise.errors import InputError
-from headwise.interventions.answered import Answered, answered, right
+from headwise.interventions.answered import Answered, answered, right, unanswered
 from headwise.text.corpus import Document
+from headwise.viewer.of_trace import page_of_trace
 
 
 @pytest.mark.parametrize(
@@ -119,3 +120,11 @@ def test_accuracy_counts_texts_with_a_label_and_refuses_one_that_is_no_class(loa
     assert right(model, documents) == [True, True, False]
     with pytest.raises(InputError, match="but the corpus has 'unheard-of'"):
         right(model, [Document(0, "the old city", notes="unheard-of")])
+
+
+def test_a_masked_model_without_a_mask_says_how_to_ask_it(load) -> None:
+    model = load("tiny:bert", "masked-lm")
+    said = f"It fills in blanks: put {model.tokenizer.mask_token} in place of a word to see what it says."
+    assert unanswered(model) == said
+    assert page_of_trace(model.trace("the old city"), quantities=["raw"]).answer == said
+    assert [unanswered(load(*name)) for name in (("tiny:bert", None), ("tiny:gpt2", "causal-lm"))] == ["", ""]

@@ -275,12 +275,14 @@ def _print(
     from rich.console import Console
     from rich.text import Text as RichText
 
+    from headwise.interventions.answered import unanswered
     from headwise.interventions.outcomes import kind_of
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(RichText(" ".join(trace.queries(stack).tokens)))
-    if answer is not None:
-        console.print(RichText(answer.says, style="bold"))
+    said = unanswered(trace.model) if answer is None else answer.says
+    if said:
+        console.print(RichText(said, style="bold"))
     console.print(_rich_table(table, f"{trace.model_name}: {_named(quantity)}, mean over rows"))
     if LAMPS[0] in table.columns:
         console.print(RichText(LEGEND, style="dim"))

@@ -79,13 +79,19 @@ class Lines:
     def elapsed(self) -> float:
         return self.clock() - self.began
 
-    def update(self, _task: Any, *, completed: int, rate: str, **_named: Any) -> None:
+    def update(self, _task: Any, *, completed: int, rate: str, description: str = "") -> None:
         early = completed < self.total and self.clock() - self.last < SECONDS
         if early or completed == self.told:
             return
         self.last, self.told = self.clock(), completed
-        left = duration(self.elapsed * (self.total - completed) / completed) if 0 < completed < self.total else ""
-        self.say(f"{completed:,} of {self.total:,} texts, {rate.strip()}{left and f', about {left} left'}")
+        parts = [f"{completed:,} of {self.total:,} texts"]
+        if completed:
+            parts.append(rate.strip())
+        if 0 < completed < self.total:
+            parts.append(f"about {duration(self.elapsed * (self.total - completed) / completed)} left")
+        if description.strip() not in ("", EVERY):
+            parts.append(f"at {description.strip()}")
+        self.say(", ".join(parts))
 
 
 @contextmanager

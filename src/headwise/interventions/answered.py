@@ -7,7 +7,8 @@
     translation    the target, and its probability a token                    encoder–decoders with a head
     sentence       the nearest of some sentences, by the cosine of vectors    encoders without a head
 
-A model without a head that is no encoder has no answer: None.
+A model without a head that is no encoder has no answer: None; nor has a masked language model without a mask, which
+`unanswered` tells.
 """
 
 from __future__ import annotations
@@ -81,6 +82,14 @@ def answered(model: Model, text: Encoding, target: Encoding | None = None) -> An
             return None
         at = masks[0]
     return Answered(kind, _best(rows[at], None, model))
+
+
+def unanswered(model: Model) -> str:
+    """How to get an answer out of a model that gives none to a text as it is; empty where nothing is known."""
+    mask = getattr(model.tokenizer, "mask_token", None)
+    if kind_of(model) != "masked-token" or not mask:
+        return ""
+    return f"It fills in blanks: put {mask} in place of a word to see what it says."
 
 
 def right(model: Model, documents: Iterable[Document]) -> list[bool]:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headwise.errors import HeadwiseError, InputError, UnknownNameError
-from headwise.interventions.answered import answered
+from headwise.interventions.answered import answered, unanswered
 from headwise.interventions.matters import matters_of
 from headwise.interventions.outcomes import DISTANCES, kind_of
 from headwise.lamps import Head, lamps
@@ -152,7 +152,7 @@ def answer_of(trace: TraceLike) -> str:
             found = answered(real.model, real.text, real.target)
     except HeadwiseError:
         return ""
-    return "" if found is None else found.says
+    return unanswered(real.model) if found is None else found.says
 
 
 def _proof(trace: Any) -> Iterator[str]:
