@@ -20,7 +20,7 @@ RESTS = "What do its answers rest on?"
 QUESTIONS = (BELIEVE, DOING, MIXING, NOISE)  # in the order of the page; a study's own come after
 
 Verdict = Literal["no", "with care", "yes"]
-COUNTED = "heads are counted, each by its own"  # why a share of the heads has no interval
+COUNTED = "a count of heads, each judged by its own numbers"  # why a share of the heads has no interval
 VERDICTS: tuple[Verdict, ...] = ("no", "with care", "yes")  # the worst first
 Tested = Literal["unique", "alike", "carries", "parked", "words", "heads", "matters"]
 
