@@ -61,7 +61,7 @@ def naive(model: Model, sentence: Sentence) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize(("family", "batch"), [("tiny:bert", 2048), ("tiny:bert", 1), ("tiny:gpt2", 2048)])
 def test_relations_are_those_of_loops_over_words(family: str, batch: int, corpus: Path, tmp_path: Path) -> None:
-    model = hw.load(family)
+    model = hw.load(family, dtype="float64")
     table = hw.run("strongest", model, corpus=corpus, out=tmp_path / "out", figures=False, batch_tokens=batch,
                    settings={"strongest": {"shortest": 2}})["strongest"].table  # fmt: skip
     with corpus.open("rb") as file:
