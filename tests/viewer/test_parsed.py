@@ -42,7 +42,7 @@ def test_a_head_is_told_where_it_clearly_beats_the_best_offset_and_the_clearest_
         row("obj", "raw", (1, 2), 0.7), row("obj", "offset", None, 0.3),
         row("det", "raw", (0, 3), 0.9), row("det", "offset", None, 0.2), row("det", "raw", (5, 5), 1.0, best=False),
         row("amod", "raw", (0, 3), 0.9), row("amod", "offset", None, 0.5),  # the head is told for det
-        row("mark", "raw", (0, 1), 0.8, low=0.7), row("mark", "offset", None, 0.7),  # its interval begins at the offset's
+        row("mark", "raw", (0, 1), 0.8, low=0.7), row("mark", "offset", None, 0.7),  # begins at the offset's
         row("case", "raw", (0, 2), 0.9, count=ENOUGH - 1), row("case", "offset", None, 0.1),
         row("all", "raw", (0, 4), 0.9), row("all", "offset", None, 0.1),
         row("cc", "norm", (0, 5), 0.9), row("cc", "offset", None, 0.1),
