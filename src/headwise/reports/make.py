@@ -46,7 +46,7 @@ NOTE = {
     "agenda": {"settings": {EVERY: dict}, "left_out": {EVERY: str}, "documents": int | None, "note": str},
 }
 EXAMPLES, EXAMPLE_TOKENS = 2, 40
-CLASSIFIER = "classification"
+CLASSIFIERS = ("classification", "token-classification")
 LABELLED = 256  # texts on which the model's accuracy is told
 
 
@@ -142,7 +142,7 @@ def _loaded(model: str | Model, task: str | None, device: str, label: str | int 
     if not isinstance(model, str):
         return model
     own = own_task(model) if task is None else None
-    if label is not None or own == CLASSIFIER:
+    if label is not None or own in CLASSIFIERS:
         task = task or own
     return load(model, task=task, device=device)
 
