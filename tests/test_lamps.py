@@ -119,10 +119,10 @@ def test_sinks_are_told_and_several_heads_are_summed_up() -> None:
     assert [is_sink(head) for head in heads] == [False, False, True, False]
     found = [lamps(head) for head in heads]
     said = "4 maps 2 may be shown as what the head did, 1 with care and 1 not; 1 is of a sink."
-    assert summed_up(found, asks="--exact") == f"Of {said}"
+    assert summed_up(found, asks="--matters") == f"Of {said}"
     unasked = [*found[:3], lamps(replace(heads[3], matters=None))]
-    assert summed_up(unasked, asks="--exact") == (
-        f"So far, of {said} Whether the heads matter was not asked (--exact asks)."
+    assert summed_up(unasked, asks="--matters") == (
+        f"So far, of {said} Whether the heads matter was not asked (--matters asks)."
     )
     assert summed_up(unasked[3:], asks="ablation") == (
         "So far, the map may be shown as what the head did. Whether the head matters was not asked (ablation asks)."

@@ -122,8 +122,8 @@ def summed_up_of(showing: Sequence[str], *, sinks: int, asks: str = "") -> str:
 
     >>> summed_up_of(["yes", "no", "no"], sinks=1)
     'Of 3 maps 1 may be shown as what the head did, 0 with care and 2 not; 1 is of a sink.'
-    >>> summed_up_of(["yes"], sinks=0, asks="--exact")
-    'So far, the map may be shown as what the head did. Whether the head matters was not asked (--exact asks).'
+    >>> summed_up_of(["yes"], sinks=0, asks="--matters")
+    'So far, the map may be shown as what the head did. Whether the head matters was not asked (--matters asks).'
     """
     parked = {0: "none is of a sink", 1: "1 is of a sink"}.get(sinks, f"{sinks} are of sinks")
     so_far = "So far, " if asks else ""

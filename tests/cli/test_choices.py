@@ -103,8 +103,8 @@ def test_the_verdict_counts_the_maps_that_may_be_shown() -> None:
     proof = "Captured numbers reproduce the model to 3e-07 (relative)."
     assert _verdict(trace, table, None) == (  # pyright: ignore[reportArgumentType]
         "5 tokens, head size 4. So far, of 6 maps 2 may be shown as what the head did, 1 with care and 3 not; 2 are "
-        "of sinks. Whether the heads matter was not asked (--exact asks). Read `--quantity effective` or `norm` beside "
-        f"raw where a lamp is not ✓. {proof}"
+        "of sinks. Whether the heads matter was not asked (--matters asks). Read `--quantity effective` or `norm` "
+        f"beside raw where a lamp is not ✓. {proof}"
     )
     good = table.filter(pl.col("show") == "yes").with_columns(matters=0.5)
     assert _verdict(trace, good, None) == (  # pyright: ignore[reportArgumentType]
@@ -112,7 +112,7 @@ def test_the_verdict_counts_the_maps_that_may_be_shown() -> None:
         f"a sink. {proof}"
     )
     one = _verdict(trace, table[:1], None)  # pyright: ignore[reportArgumentType]
-    assert "So far, the map may be shown as what the head did. Whether the head matters was not asked (--exact" in one
+    assert "So far, the map may be shown as what the head did. Whether the head matters was not asked (--matters" in one
     assert _verdict(trace, table.drop("show"), None) == f"5 tokens, head size 4. {proof}"  # pyright: ignore[reportArgumentType]
 
 

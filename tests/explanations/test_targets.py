@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 
 import pytest
 import torch
@@ -213,3 +214,12 @@ def test_errors_are_one_line(load) -> None:
         Wish(generate=0)
     with pytest.raises(InputError, match=r"Only a model that writes"):
         ask(load("tiny:bert", "classification"), "the dog", wish=Wish(generate=3))
+
+
+def test_a_contrast_is_tested_by_its_probability_among_the_two() -> None:
+    """By hand: e² of e² + e⁻¹, whatever the third logit is; so the value and the probability say the same."""
+    two = Target("label", "log-odds", "b", (0,), (1,), (2,), "c")
+    p = math.e**2 / (math.e**2 + math.e**-1)
+    assert float(two.log_probability(LOGITS).exp()) == pytest.approx(p)
+    assert float(two.value(LOGITS).sigmoid()) == pytest.approx(p)
+    assert (two.among, Target("label", "log-odds", "b", (0,), (1,)).among) == (" of the two", "")

@@ -8,8 +8,9 @@ import pytest
 import torch
 from transformers.utils import ModelOutput
 
-from headwise.errors import InputError
+from headwise.errors import InputError, ModelError
 from headwise.interventions.answered import Answered, answered, right, unanswered
+from headwise.interventions.outcomes import kind_of
 from headwise.text.corpus import Document
 from headwise.viewer.of_trace import page_of_trace
 
@@ -20,6 +21,9 @@ from headwise.viewer.of_trace import page_of_trace
         (Answered("label", (("positive", 0.972), ("negative", 0.028))), "The model says: positive (97\u00a0%), negative (3\u00a0%)"),
         (Answered("next-token", (("“ city”", 0.25),)), "Next comes: “ city” (25\u00a0%)"),
         (Answered("sentence", (("“A b.”", 0.5),)), "Nearest of the sample sentences: “A b.” (cos 0.50)"),
+        (Answered("labels", (("urgent", 0.6), ("spam", 0.002))), "Each by itself, the model says: urgent (60\u00a0%), spam (<\u00a01\u00a0%)"),
+        (Answered("number", (("LABEL_0", 0.09512),)), "The model gives: LABEL_0 0.09512"),
+        (Answered("target", (("“the cat”", 0.0),)), "The target read here: “the cat” (0\u00a0%)"),
         (Answered("token-label", (("“Rome” LOC", 0.9),)), "It labels: “Rome” LOC (90\u00a0%)"),
         (Answered("translation", (("“the dog”", 0.5),)), "It translates this as: “the dog” (50\u00a0%)"),
     ],
@@ -60,6 +64,24 @@ def test_a_token_classifier_names_the_words_it_labels_unlike_the_rest(load, monk
     assert found.choices[0][1] == pytest.approx(float(rows[0].softmax(-1)[:, 1:].max()), rel=1e-6)
 
 
+@pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
+def test_what_a_head_was_trained_for_is_how_it_is_read(load, monkeypatch, problem: str) -> None:
+    """Of several labels each by itself, as transformers' pipeline reads them; of regression the numbers; no softmax."""
+    model = load("tiny:bert", "classification")
+    text = model.encode("the old city")
+    logits = model.hf(**model.batch([text]).inputs).logits[0].detach()
+    monkeypatch.setattr(model.hf.config, "problem_type", problem)
+    found = answered(model, text)
+    assert found is not None
+    wanted = (logits.sigmoid() if problem != "regression" else logits).tolist()
+    assert sorted(p for _, p in found.choices) == pytest.approx(sorted(wanted), rel=1e-5)
+    assert kind_of(model) == "sentence"  # there is no loss of one label
+    with pytest.raises(
+        ModelError, match=r"A classifier must choose .* but tiny:bert (says yes or no|gives one number)"
+    ):
+        model.explain("the old city")
+
+
 def test_a_language_model_tells_what_comes_next(load) -> None:
     model = load("tiny:gpt2", "causal-lm")
     text = model.encode("the old city")
@@ -97,6 +119,17 @@ def test_a_translation_comes_with_its_probability_a_token(load) -> None:
     assert found is not None
     assert found.choices[0][1] == pytest.approx(float(wanted), rel=1e-5)
     assert answered(model, text) is None
+    own = rows[:-1].argmax(-1).tolist() == list(target.ids[1:])
+    assert found.kind == ("translation" if own else "target")
+
+
+@pytest.mark.parametrize(("given", "kind"), [(None, "translation"), ("the cat of the north", "target")])
+def test_a_target_that_the_model_would_not_write_is_not_called_its_translation(load, given, kind: str) -> None:
+    model = load("tiny:marian", "translation")
+    trace = model.trace("the old city", given)
+    found = answered(model, trace.text, trace.target)
+    assert found is not None
+    assert found.kind == kind
 
 
 def test_an_encoder_names_the_nearest_sentence_and_a_bare_decoder_nothing(load) -> None:

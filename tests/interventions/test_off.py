@@ -35,7 +35,7 @@ def test_an_encoder_moves_the_decoder_too(load) -> None:
     (off,) = switched_off(model, text, target, [("encoder", 2, 1)])
     assert (off.moved["encoder"] == 0).all()
     assert (off.moved["cross"] > 0).all()
-    assert off.answers.startswith("It translates this as: ")
+    assert off.answers.startswith("The target read here: ")
 
 
 def test_the_heads_that_matter_most_are_those_of_one_backward_pass(load) -> None:

@@ -148,7 +148,7 @@ def test_the_headline_on_either_side_of_its_thresholds() -> None:
 
 
 def test_bad_input(load) -> None:
-    with pytest.raises(ModelError, match="has no head for it; load it with its task"):
+    with pytest.raises(ModelError, match="has no head that is known; load it with its task"):
         Reasons().check(load("tiny:bert"))
     with pytest.raises(UnknownNameError, match="magic"):
         Reasons(methods=("magic",))

@@ -26,6 +26,7 @@ from headwise.attributions.passes import embedded, entering, trunk
 from headwise.errors import InputError, ModelError
 from headwise.models.capture import Call, watching
 from headwise.models.model import Model
+from headwise.models.tasks import check_chooses
 from headwise.types import Batch
 
 Inputs = Mapping[str, Tensor]  # of one padded batch: input_ids, attention_mask, …, each [batch token]
@@ -50,11 +51,8 @@ def head_of(model: Model) -> str:
             "it; load a fine-tuned folder with task='classification' (--task classification), or a decoder with "
             "task='causal-lm'."
         )
-    if found[0] != "causal-lm" and choices(model) < 2:
-        raise ModelError(
-            f"A classifier must choose among at least two classes, but {model.name} gives one number; load one with "
-            "two labels or more."
-        )
+    if found[0] != "causal-lm":
+        check_chooses(model.name, model.hf, choices(model))
     if model.hf.dtype not in (torch.float32, torch.float64):
         raise ModelError(
             f"Gradients need float32 or float64, but {model.name} is in {str(model.hf.dtype).removeprefix('torch.')}; "

@@ -122,7 +122,8 @@ def _print(found: Explanation) -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     p, value = math.exp(float(found.log_probability[0])), number(float(found.value[0]), ".4g")
-    console.print(escape(f"{found.model_name}: {found.targets[0]}, {value}, probability {number(p, '.3g')}"))
+    first = found.targets[0]
+    console.print(escape(f"{found.model_name}: {first}, {value}, probability {number(p, '.3g')}{first.among}"))
     if found.note:
         console.print(escape(found.note))
     if found.verdict is not None:

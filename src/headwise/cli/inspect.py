@@ -380,7 +380,7 @@ def _verdict(trace: Trace, table: pl.DataFrame, stack: str | None) -> str:
     size = f"{facts.n} tokens, head size {facts.d_head}."
     if "show" not in table.columns:
         return f"{size} {proof}"
-    asks = "" if "matters" in table.columns else "--exact"
+    asks = "" if "matters" in table.columns else "--matters"
     told = summed_up_of(table["show"].to_list(), sinks=int(table["sink"].is_not_null().sum()), asks=asks)
     other = " Read `--quantity effective` or `norm` beside raw where a lamp is not ✓."
     return f"{size} {told}{'' if (table['show'] == 'yes').all() else other} {proof}"

@@ -14,6 +14,7 @@ from headwise.explanations.question import Question
 from headwise.explanations.targets import OUTPUTS, Target
 from headwise.models.capture import quiet
 from headwise.models.model import Model
+from headwise.models.tasks import check_chooses
 from headwise.text.tokens import encode
 from headwise.types import Encoding
 
@@ -63,8 +64,8 @@ def task_of(model: Model) -> str:
         found = [task for task in found if task == "translation"]
     if not found:
         raise ModelError(
-            f"An explanation needs a model that predicts, but {model.name} ({type(model.hf).__name__}) has no head for "
-            "it; load it with its task, e.g. --task causal-lm, classification, masked-lm or translation."
+            f"An explanation needs a model that predicts, but {model.name} ({type(model.hf).__name__}) has no head "
+            f"that is known; load it with its task, which is one of {', '.join(TASKS)} (--task, or task= of hw.load)."
         )
     if model.hf.dtype not in (torch.float32, torch.float64):
         raise ModelError(
@@ -124,11 +125,7 @@ def ask_read(model: Model, text: Encoding, target: Encoding | None = None) -> Qu
 
 
 def _label(model: Model, text: Encoding, wish: Wish) -> Question:
-    if len(_labels(model)) < 2:
-        raise ModelError(
-            f"A classifier must choose among at least two classes, but {model.name} gives one number; load one with "
-            "two labels or more."
-        )
+    check_chooses(model.name, model.hf, len(_labels(model)))
     asked = Question(model, text, None, _given(text), (), ())
     return replace(asked, targets=(_choose_label(asked, "label", wish),))
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from headwise.errors import InputError
 
@@ -60,8 +61,19 @@ class Target:
         return total - _entries(rows, self.rather).sum(-1) if self.rather else total
 
     def log_probability(self, logits: Float[Tensor, "batch row choice"]) -> Float[Tensor, " batch"]:
-        """log p of what is chosen, the mean over its rows: of several tokens the geometric mean of a token, in nats."""
-        return _entries(logits[:, list(self.rows)].log_softmax(-1), self.chosen).mean(-1)
+        """log p of what is chosen, the mean over its rows: of several tokens the geometric mean of a token, in nats.
+
+        Of a contrast it is that among the two alone, so that what is tested is what is explained.
+        """
+        rows = logits[:, list(self.rows)]
+        if self.rather:
+            return logsigmoid(_entries(rows, self.chosen) - _entries(rows, self.rather)).mean(-1)
+        return _entries(rows.log_softmax(-1), self.chosen).mean(-1)
+
+    @property
+    def among(self) -> str:
+        """What its probability is one of, where that is not everything."""
+        return " of the two" if self.rather else ""
 
     def _others(self, rows: Float[Tensor, "batch row choice"]) -> Float[Tensor, "batch row choice"]:
         """The logits with −∞ where the chosen ones stand."""

@@ -1,7 +1,7 @@
 """The test beside the answer: an explanation is tried on the very text that it explains.
 
-With p(S) the probability of the target (of several tokens the geometric mean of one) without the units S, and the units
-of the text in the order of falling scores,
+With p(S) the probability of the target (of several tokens the geometric mean of one, of a contrast that among the
+two) without the units S, and the units of the text in the order of falling scores,
 
     deletion   p without the first k          low: what it names was needed
     insertion  p with the first k alone       high: what it names is enough

@@ -1,10 +1,13 @@
 """What the model itself answers to a text, in words: it stands on top of every page that shows its attention.
 
     label          the classes with their probabilities                       sequence classifiers
+    labels         the same, each by itself (sigmoid)                         classifiers of several labels at once
+    number         the number                                                 regression
     token-label    the words with another label than most, the surest first   token classifiers
     next-token     the likeliest tokens after the text                        language models
     masked-token   the likeliest tokens for the mask, where the text has one  masked language models
-    translation    the target, and its probability a token                    encoder–decoders with a head
+    translation    its own translation, and its probability a token           encoder–decoders with a head
+    target         a target that it would not write itself, with the same     the same
     sentence       the nearest of some sentences, by the cosine of vectors    encoders without a head
 
 A model without a head that is no encoder has no answer: None; nor has a masked language model without a mask, which
@@ -24,19 +27,21 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.interventions.labels import class_of, no_class, told
-from headwise.interventions.outcomes import kind_of, last_hidden, looked_at
+from headwise.interventions.outcomes import head_kind, kind_of, last_hidden, looked_at
 from headwise.models.capture import at_least_float, quiet
 from headwise.models.model import Model
+from headwise.models.tasks import gives_number, labels_apart
 from headwise.results.shown import number
 from headwise.text.corpus import Document, open_corpus
 from headwise.types import Encoding
 
-MOST = 5
+MOST, SMALL = 5, 0.005
 LONGEST = 60  # characters of a sentence to compare with
 COMPARED, STEP = 24, 3  # so many of them, a third of those there are: the sample goes from subject to subject
 LED = {"label": "The model says", "token-label": "It labels", "next-token": "Next comes",
-       "masked-token": "For the mask it says",
-       "translation": "It translates this as", "sentence": "Nearest of the sample sentences"}  # fmt: skip
+       "labels": "Each by itself, the model says", "number": "The model gives", "masked-token": "For the mask it says",
+       "translation": "It translates this as", "target": "The target read here",
+       "sentence": "Nearest of the sample sentences"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -49,14 +54,23 @@ class Answered:
     @property
     def says(self) -> str:
         """In one line: "The model says positive (97 %), negative (3 %)"."""
-        lead, form = ("cos ", ".2f") if self.kind == "sentence" else ("", ".0%")
-        told = ", ".join(f"{name} ({lead}{number(of, form)})" for name, of in self.choices)
+        told = ", ".join(
+            f"{name} {number(of, '.4g')}" if self.kind == "number" else f"{name} ({_sure(self.kind, of)})"
+            for name, of in self.choices
+        )
         return f"{LED[self.kind]}: {told}"
+
+
+def _sure(kind: str, of: float) -> str:
+    """How sure, as people write it; what is not nothing is not written as 0 %."""
+    if kind == "sentence":
+        return f"cos {number(of, '.2f')}"
+    return "<\u00a01\u00a0%" if 0 < of < SMALL else number(of, ".0%")
 
 
 def answered(model: Model, text: Encoding, target: Encoding | None = None) -> Answered | None:
     """The model's answer to a text that is encoded already; None where it has none."""
-    kind = kind_of(model)
+    kind = head_kind(model) or kind_of(model)
     alone = kind == "sentence" and model.sense != "text"  # no sentence to be near to
     if kind == "tokens" or alone or (kind == "translation" and target is None):
         return None
@@ -66,15 +80,15 @@ def answered(model: Model, text: Encoding, target: Encoding | None = None) -> An
         output = model.hf(**model.batch([text], [] if target is None else [target]).inputs)
     rows = at_least_float(output.logits)[0].log_softmax(-1)
     if kind == "label":
-        names = {int(at): str(name) for at, name in (model.hf.config.id2label or {}).items()}
-        return Answered(kind, _best(rows, [names.get(at, str(at)) for at in range(rows.shape[-1])]))
+        return _classified(model, at_least_float(output.logits)[0])
     if kind == "token-label":
         return _labelled(model, text, rows)
     if kind == "translation":
         assert target is not None
         said = rows[:-1].gather(1, torch.tensor(target.ids[1:], device=rows.device)[:, None])
         words = "".join(model.tokenizer.decode(list(target.ids), skip_special_tokens=True))
-        return Answered(kind, ((f"“{words.strip()}”", math.exp(float(said.mean()))),))
+        own = rows[:-1].argmax(-1).tolist() == list(target.ids[1:])
+        return Answered(kind if own else "target", ((f"“{words.strip()}”", math.exp(float(said.mean()))),))
     at = len(text) - 1
     if kind == "masked-token":
         masks = [place for place, token in enumerate(text.ids) if token == model.tokenizer.mask_token_id]
@@ -114,6 +128,17 @@ def _best(
     best = row.exp().topk(min(MOST, len(row)))
     tokens = [str(names[i]) if names else f"“{model.tokenizer.decode([i])}”" for i in best.indices.tolist()]  # type: ignore[union-attr]
     return tuple(zip(tokens, best.values.tolist(), strict=True))
+
+
+def _classified(model: Model, logits: Float[Tensor, " label"]) -> Answered:
+    """By what the head was trained for: one of its labels, each of them by itself, or numbers."""
+    named = {int(at): str(name) for at, name in (model.hf.config.id2label or {}).items()}
+    names = [named.get(at, str(at)) for at in range(len(logits))]
+    if gives_number(model.hf):
+        return Answered("number", tuple(zip(names, logits.tolist(), strict=True)))
+    if labels_apart(model.hf):
+        return Answered("labels", _best(torch.nn.functional.logsigmoid(logits), names))
+    return Answered("label", _best(logits.log_softmax(-1), names))
 
 
 def _labelled(model: Model, text: Encoding, rows: Float[Tensor, "token label"]) -> Answered | None:

@@ -35,6 +35,7 @@ from headwise.errors import InputError, ModelError
 from headwise.interventions.labels import class_of, no_class
 from headwise.models.capture import at_least_float
 from headwise.models.model import Model
+from headwise.models.tasks import gives_number, labels_apart
 from headwise.stats.reservoir import hashed
 from headwise.types import Encoding
 
@@ -61,13 +62,24 @@ ROWS = 16  # of logits whose loss is taken at once
 MASKED, POSITIONS = 0.15, 1 << 24  # as in the study `importance`
 
 
-def kind_of(model: Model) -> str:
-    """What this model does: what its head is for, or the distances of an encoder's or decoder's hidden tokens."""
+def head_kind(model: Model) -> str | None:
+    """What the model's head is for; None without one, or with one of another kind."""
     names = {base.__name__ for base in type(model.hf).__mro__}
     found = [kind for kind, classes in HEADS.items() if names & set(classes.values())]
     if model.is_encoder_decoder:  # (BART's class for translation is also transformers' one for masked tokens)
         found = [kind for kind in found if kind == "translation"]
-    kind = found[0] if found else "tokens" if model.causal or model.is_encoder_decoder else "sentence"
+    return found[0] if found else None
+
+
+def kind_of(model: Model) -> str:
+    """What this model does: what its head is for, or the distances of an encoder's or decoder's hidden tokens.
+
+    Numbers (regression) and labels that are each given by themselves have no loss of one label: their encoder is asked.
+    """
+    head = head_kind(model)
+    if head == "label" and (gives_number(model.hf) or labels_apart(model.hf)):
+        head = None
+    kind = head or ("tokens" if model.causal or model.is_encoder_decoder else "sentence")
     if kind == "masked-token" and model.tokenizer.mask_token_id is None:
         raise ModelError(f"A masked language model needs a mask token, but the tokenizer of {model.name} has none.")
     return kind

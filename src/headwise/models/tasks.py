@@ -8,7 +8,7 @@ from typing import Any
 import transformers
 from transformers import PreTrainedModel
 
-from headwise.errors import InputError
+from headwise.errors import InputError, ModelError
 
 TASKS: Mapping[str, str] = {
     "masked-lm": "AutoModelForMaskedLM",
@@ -35,6 +35,30 @@ def auto_class(task: str | None) -> Any:
     if task not in TASKS:
         raise InputError(f"A task is one of {', '.join((*TASKS, *TOWERS, 'encoder'))}, but {task!r} was asked for.")
     return getattr(transformers, TASKS[task])
+
+
+def gives_number(hf: PreTrainedModel) -> bool:
+    """A head of regression: what it gives is no choice among labels."""
+    return hf.config.problem_type == "regression" or hf.config.num_labels == 1
+
+
+def labels_apart(hf: PreTrainedModel) -> bool:
+    """A head that says yes or no to each of its labels by itself."""
+    return hf.config.problem_type == "multi_label_classification"
+
+
+def check_chooses(name: str, hf: PreTrainedModel, labels: int) -> None:
+    """Raise, in a line, where a classifier does not choose one of several labels."""
+    if labels < 2 or gives_number(hf):
+        raise ModelError(
+            f"A classifier must choose among at least two classes, but {name} gives one number; load one with two "
+            "labels or more."
+        )
+    if labels_apart(hf):
+        raise ModelError(
+            f"A classifier must choose one of its labels, but {name} says yes or no to each by itself "
+            "(multi_label_classification); load one that chooses, or one label of it as a model of its own."
+        )
 
 
 def tower(model: PreTrainedModel, task: str | None) -> PreTrainedModel:

@@ -20,7 +20,7 @@
     const p = data.probability[state.target];
     box.append(element("p", { class: "muted" },
       `${data.model}, ${target.kind}; ${target.of} ${short(data.value[state.target])}, probability ${short(p)}` +
-      (data.targets.length > 1 && state.target === 0 ? " (geometric mean of a token)" : "") + `. By ${state.method}.`));
+      (data.targets[state.target].rather ? " (of the two)" : "") + (data.targets.length > 1 && state.target === 0 ? " (geometric mean of a token)" : "") + `. By ${state.method}.`));
     return box;
   };
 
