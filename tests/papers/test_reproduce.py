@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 import headwise as hw
-from headwise.errors import UnknownNameError
+from headwise.errors import ModelError, UnknownNameError
 from headwise.papers import PAPERS, Job
+from headwise.papers import reproduce as runs
 from headwise.papers.items import chosen_items, passes
 from headwise.papers.kobayashi2020 import of_gradients
 from headwise.papers.pictures import (
@@ -83,8 +84,9 @@ def test_items_that_show_single_heads_are_drawn(paper: str, items: list[str], da
     (data / "ud-ewt" / "en_ewt-ud-test.conllu").write_text(PARSE * 60, "utf-8")
     out = tmp_path / "out"
     reproduce(paper, items=items, data=data, out=out, model="tiny:bert", controls=0, progress=False)
-    drawn = sorted(path.name for path in (out / "figures").iterdir())
-    assert drawn == sorted(f"{item.id}-maps.svg" for item in chosen_items(paper, items))
+    drawn = {path.name for path in (out / "figures").iterdir()}
+    corpus = {"alternative-freedom.svg", "alternative.md"} if paper == "brunner2020" else set()
+    assert drawn == {f"{item.id}-maps.svg" for item in chosen_items(paper, items)} | corpus
     said = {"clark2019": {"fig1": "attends to the previous token", "fig5": "nsubj: L"},
             "brunner2020": {"fig6": "raw, effective and null attention", "alternative": "two attentions"}}  # fmt: skip
     for item, words in said[paper].items():
@@ -226,6 +228,25 @@ def test_alignment_is_run_from_two_texts_and_gold_links(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "figures" / "fig7-table3.svg").is_file()
     refused = reproduce("kobayashi2020", out=tmp_path / "other", model="tiny:bert", **asked)
     assert "a German–English translation model" in refused["ours"][0]
+
+
+def test_what_needs_the_head_of_a_checkpoint_is_loaded_with_it(tmp_path: Path, monkeypatch) -> None:
+    """SmoothGrad asks for gradients of a prediction; nobody should have to say --task translation for that."""
+    loaded = []
+
+    def refuse(name: str, **how: object) -> None:
+        loaded.append(how["task"])
+        raise ModelError(name)
+
+    files = Path("align-de-en/de"), Path("align-de-en/en"), Path("align-de-en/alignmentDeEn.talp")
+    for path in (tmp_path / name for name in files):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("", "utf-8")
+    monkeypatch.setattr(runs, "load", refuse)
+    for item, task in (("smoothgrad", None), ("fig7", None), ("smoothgrad", "encoder")):
+        with pytest.raises(ModelError):
+            reproduce("kobayashi2020", items=[item], data=tmp_path, out=tmp_path, model="demo-nmt", task=task)
+    assert loaded == ["translation", None, "encoder"]
 
 
 def test_nothing_holds_for_a_network_that_learned_nothing(tmp_path: Path) -> None:

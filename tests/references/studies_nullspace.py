@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import linprog
 
 EPS = np.finfo(np.float32).eps
 
@@ -38,3 +39,11 @@ def naive_pearson(a: np.ndarray, b: np.ndarray, visible: np.ndarray) -> float:
 
 def naive_share(alpha: np.ndarray, effective: np.ndarray) -> float:
     return float(((alpha - effective) ** 2).sum() / (alpha**2).sum())
+
+
+def naive_width(alpha: np.ndarray, value: np.ndarray, key: int) -> float:
+    """The largest less the smallest b_key of all b ≥ 0 with b V = a V, Σ b = 1, V scaled to 1 and nothing left out."""
+    fixed = np.column_stack([value / np.abs(value).max(), np.ones(len(value))]).T
+    cost = np.eye(len(alpha))[key]
+    low, high = (linprog(sign * cost, A_eq=fixed, b_eq=fixed @ alpha, bounds=(0, 1)) for sign in (1, -1))
+    return float(high.x[key] - low.x[key])

@@ -10,7 +10,10 @@ import polars as pl
 import pytest
 import torch
 
+from headwise.papers.brunner2020 import freedom_by_layer
 from headwise.stats import Moments
+from headwise.stats.reservoir import hashed
+from headwise.studies.freedom import WHAT
 from headwise.studies.nullspace import NullSpace, agreement
 from headwise.studies.study import State
 from headwise.text.categories import CATEGORIES
@@ -27,7 +30,14 @@ from references.studies_folding import (
     setting,
 )  # fmt: skip
 from references.studies_norms import Naive
-from references.studies_nullspace import naive_pearson, naive_projection, naive_rows, naive_share
+from references.studies_nullspace import (
+    naive_pearson,
+    naive_projection,
+    naive_rank,
+    naive_rows,
+    naive_share,
+    naive_width,
+)
 
 STUDY = NullSpace(bucket=4, buckets=12, points=50)
 
@@ -174,3 +184,75 @@ def test_figures(family: str) -> None:
     charts = STUDY.figures(state_of(family), setting(exact(family)))
     names = ["rank", "fig1a", "fig1b", "fig1c", "fig5", "mass"]
     assert_drawable(charts, [*names, *([f"{name}-cross" for name in names] if family == "bart" else [])])
+
+
+FREE = NullSpace(bucket=4, buckets=12, points=50, intervals=1)
+
+
+@cache
+def free_table(family: str) -> pl.DataFrame:
+    return FREE.table(folded(exact(family), FREE), setting(exact(family))).filter(paper="§3.3")
+
+
+@pytest.mark.parametrize(("family", "stack"), [("bert", "self"), ("llama", "self"), ("bart", "cross")])
+def test_freedom_is_that_of_rows_one_by_one(family: str, stack: str) -> None:
+    """§3.3: n − rank([T, 1]) of every row; the widths of the rows and keys that were drawn."""
+    known = twin(family, stack)
+    for index, layers in known.layers.items():
+        found = free_table(family).filter(pl.col("length").is_null(), stack=stack, layer=index)
+        numbers = dict(found.select("what", "value").rows())
+        free = [n - rank for document in range(len(layers)) for n, rank in free_rows(known, document, index)]
+        assert numbers["free_rows"] == pytest.approx(np.mean(np.array(free) > 0), abs=1e-12)
+        assert numbers["free_directions"] == pytest.approx(np.mean(free), abs=1e-12)
+        drawn = np.mean([drawn_widths(layer, document, index) for document, layer in enumerate(layers)], axis=0)
+        assert [numbers["width"], numbers["width_top"]] == pytest.approx(drawn.tolist(), abs=1e-6)
+
+
+def free_rows(known: Any, document: int, index: int) -> list[tuple[int, int]]:
+    """(n, rank([T, 1])) of every head and row."""
+    layer = known.layers[index][document]
+    found = []
+    for value in layer.head_value[0].numpy():
+        for seen in layer.visible[0].numpy():
+            t = np.column_stack([value[seen], np.full(seen.sum(), np.abs(value).max())])
+            found.append((int(seen.sum()), naive_rank(t)))
+    return found
+
+
+def drawn_widths(layer: Any, document: int, index: int) -> tuple[float, float]:
+    """Of the one row of a text and layer: the mean over four keys by lot, and the key with the largest weight."""
+    number = torch.tensor([(document * 4096 + index) * 4096])
+    row, head = int(hashed(number, 0)) % layer.alpha.shape[2], int(hashed(number, 1)) % layer.alpha.shape[1]
+    seen = layer.visible[0, row]
+    alpha, value = layer.alpha[0, head, row][seen].numpy(), layer.head_value[0, head][seen].numpy()
+    keys = np.random.default_rng(int(number)).permutation(len(alpha))[:4]
+    each = [naive_width(alpha, value, int(key)) for key in (*keys, alpha.argmax())]
+    return float(np.mean(each[:-1])), each[-1]
+
+
+def test_freedom_does_not_know_batches_or_blocks() -> None:
+    model = exact("llama")
+    whole = in_blocks(model, FREE, rows=256)
+    assert_same(in_blocks(model, FREE, rows=5), whole, near=1e-6)
+    names = [key for key in whole if key.startswith(("width", "free"))]
+    single = folded(model, FREE, batch_tokens=1)
+    assert_same(State({key: single[key] for key in names}), State({key: whole[key] for key in names}), near=1e-6)
+
+
+def test_freedom_is_drawn_and_tabulated() -> None:
+    about = setting(exact("bert"))
+    charts = FREE.figures(folded(exact("bert"), FREE), about)
+    assert_drawable(charts, ["freedom"])
+    assert "freedom" not in STUDY.figures(state_of("bert"), about)
+    rows = freedom_by_layer(free_table("bert"))
+    assert rows.columns == ["name", *WHAT, "rows_drawn"]
+    assert rows["name"].to_list()[:4] == ["L0", "L1", "L2", "all"]
+    assert all(name.endswith(" keys") for name in rows["name"].to_list()[4:])
+    drawn = rows["rows_drawn"].to_list()
+    assert drawn[:4] == [len(TEXTS)] * 3 + [3 * len(TEXTS)]
+    assert sum(drawn[4:]) == drawn[3]
+    for what in ("width", "width_top"):  # of all layers is the mean over what was drawn in each
+        assert rows[what][3] == pytest.approx(rows[what][:3].mean(), abs=1e-12)
+        kept = rows[4:].filter(pl.col("rows_drawn") > 0)
+        assert float((kept[what] * kept["rows_drawn"]).sum()) / drawn[3] == pytest.approx(rows[what][3], abs=1e-12)
+    assert not free_table("bert").select(pl.col("length", "value").is_nan().any()).row(0)[1]

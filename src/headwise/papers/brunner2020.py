@@ -54,6 +54,14 @@ def null_space(table: Table) -> Seen:
     return Seen(left, f"at {length:.0f} tokens, of rank {most:.0f}")
 
 
+def freedom_by_layer(table: Table) -> Table:
+    """§3.3 over the corpus: a row a layer, one of all, and of all a row a bucket of lengths; its four numbers."""
+    rows = first_stack(table).filter(pl.col("paper") == "§3.3")
+    keys = pl.format("{} keys", pl.col("length").round(0).cast(pl.Int64))
+    rows = rows.filter(pl.col("length").is_null() | pl.col("layer").is_null())
+    return rows.with_columns(name=pl.coalesce(keys, "name")).pivot("what", index="name", values="value")
+
+
 def falling(table: Table) -> Seen:
     r = mean_by_length(table, "fig1a", "pearson")
     if not len(r) or r["length"][-1] < LONGER * r["length"][0]:
@@ -204,6 +212,7 @@ NULL, IDENTITY, MIXING = (
     paraphrases("identity", solver="newton"),
     paraphrases("mixing", texts=0, example="0*7"),
 )
+FREE = wikipedia("nullspace", intervals=2)
 ADAM: dict[str, Any] = {"solver": "adam", "folds": 1}  # the paper has 10 folds: --set folds=10, and much patience
 LESS = tuple(
     paraphrases("identity", maps=("linear", "mlp"), distances=("cosine",), cross=False, fraction=share, **ADAM)
@@ -234,8 +243,8 @@ PAPER = Paper(
                   "directions of a row of the longest texts that change nothing", null_space, above=0.5,
                   form="number"),
         ), also=("§3.1–3.2",)),
-        Item("alternative", "another attention, the same output (§3.3)", NULL, ("maps",), also=("§3.3",),
-             pictures=another_attention),
+        Item("alternative", "another attention, the same output: of one head, and how free rows are (§3.3)", FREE,
+             ("maps", "freedom"), also=("§3.3",), pictures=another_attention, rows=freedom_by_layer),
         Item("fig1a", "raw against effective attention, by length", LENGTHS, ("fig1a",), (
             Claim("raw and effective attention part as texts grow", "r = 1 up to 64 tokens, falling after",
                   "Pearson's r of the longest texts", falling, below=0.9, form="number"),

@@ -210,6 +210,7 @@ class Job:
     corpus: Mapping[str, Any] = field(default_factory=dict)  # how to read it: kind, columns, segments, label
     run: Mapping[str, Any] = field(default_factory=dict)  # truncate, max_tokens
     task: str | None = None
+    head: bool = False  # loaded with the head that the checkpoint was saved with, where no task is asked for
     model: str = ""  # what the model must be, in words; empty: any
     files: tuple[str, str, str] | None = None  # in the folder `data`: sentences, their translations, gold links
     learns: str = ""  # a file beside `data` whose first sentences are learned from; `data` is then only scored on

@@ -195,7 +195,8 @@ PAPER = Paper(
         )),
         Item("fig3", "mean |∂loss/∂α| to special tokens, by layer",
              Job("importance", wikipedia("importance").data, wikipedia("importance").get, corpus={"segments": 128},
-                 model="a model with a language-model head, loaded with --task masked-lm or causal-lm"), ("fig3",), (
+                 head=True, model="a model with a language-model head, loaded with --task masked-lm or causal-lm"),
+             ("fig3",), (
             Claim("the loss hardly depends on attention to separators in the upper layers", "tiny from layer 5 on",
                   "mean |∂loss/∂α| to separators (none: to the first token) over that to other tokens, upper half of "
                   "the layers", no_op, below=0.5),

@@ -28,6 +28,7 @@ def paraphrases(study: str, **settings: object) -> Job:
     return Job(study, MRPC, MRPC_GET, settings)
 
 
-def translations(study: str, **settings: object) -> Job:
+def translations(study: str, *, head: bool = False, **settings: object) -> Job:
     """Kobayashi et al., section 5: German–English pairs with gold links."""
-    return Job(study, ALIGN, ALIGN_GET, settings, model="a German–English translation model", files=ALIGN_FILES)
+    kind = "a German–English translation model"
+    return Job(study, ALIGN, ALIGN_GET, settings, head=head, model=kind, files=ALIGN_FILES)

@@ -45,7 +45,7 @@ def passes(jobs: Sequence[Job], data: Path) -> list[tuple[Path, list[Job]]]:
     """Jobs that may share a pass: the same corpus read in the same way, and no study twice."""
     groups: list[tuple[tuple[Any, ...], list[Job]]] = []
     for job in dict.fromkeys(jobs):
-        reading = (job.data, tuple(job.corpus.items()), tuple(job.run.items()), job.task, job.learns)
+        reading = (job.data, tuple(job.corpus.items()), tuple(job.run.items()), job.task, job.head, job.learns)
         for key, group in groups:
             if key == reading and all(other.study != job.study for other in group):
                 group.append(job)

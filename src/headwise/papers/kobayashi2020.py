@@ -224,7 +224,7 @@ PAPER = Paper(
                   input_position, above=0.0, **PAIRED),
         ), also=("table3",), rows=errors_by_layer),
         Item("smoothgrad", "alignment error of SmoothGrad with 30 samples (table3)",
-             translations("alignment", gradients=("smooth-gradient",), samples=30), ("fig7", "table3"),
+             translations("alignment", head=True, gradients=("smooth-gradient",), samples=30), ("fig7", "table3"),
              rows=of_gradients),
         Item("fig8", "soft alignments beside the reference", ALIGNMENT, ("fig8", "fig13-17"), also=("fig13–17",)),
     ),

@@ -24,7 +24,7 @@ from typing import Any
 import polars as pl
 
 from headwise.engine.run import run
-from headwise.models.load import load
+from headwise.models.load import load, own_task
 from headwise.models.model import Model
 from headwise.papers import Item, Job, Paper, Training, chunking
 from headwise.papers.claim import Evidence, counts_of, judge
@@ -107,7 +107,7 @@ def reproduce(
     loaded: dict[str | None, Model] = {}
     wanted = [job for item in chosen for job in (item.job, *item.beside) if isinstance(job, Job)]
     for number, (place, jobs) in enumerate(passes(wanted, data)):
-        needed = jobs[0].task or task
+        needed = jobs[0].task or task or (own_task(model) if jobs[0].head else None)
         if lacking := missing(place, jobs[0].files, jobs[0].learns):
             found |= dict.fromkeys(jobs, f"not run: {lacking} is not there; it takes {jobs[0].get}")
             continue

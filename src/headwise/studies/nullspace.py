@@ -9,6 +9,8 @@ Brunner et al. 2020 (https://arxiv.org/abs/1908.04211) §3, for every stack of a
     fig5      raw and effective attention to separators from separators and from other tokens
     mass      share of the squared weights in the null space, 1 − ‖A⊥‖² / ‖A‖², per text and head; and the attention to
               each category that lies in the null space, raw − effective
+    §3.3      where asked for (`intervals`): rows for which other weights give the same output, in how many directions,
+              and how wide the intervals of their weights are (freedom.py)
 
 No map is formed where all rows of a text see the same keys: ⟨A, A⊥⟩ = ‖A⊥‖² = ‖A Q‖², as A⊥ is a projection of A.
 Lengths are in tokens and go into buckets; the last bucket takes all that is longer.
@@ -38,6 +40,7 @@ from headwise.results.shown import finite
 from headwise.stats import Groups, Moments, Reservoir, Sums, merge, ravel
 from headwise.studies import STUDIES
 from headwise.studies.answers import BELIEVE, NOISE, Answer, Number, Vote, graded
+from headwise.studies.freedom import DRAWS, drawn_freedom, freedom, freedom_facts
 from headwise.studies.received import ROWS, over_blocks, received, row_weights, to_categories
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack, masked_pairs
 from headwise.studies.tables import counted, first_stack, percent
@@ -59,7 +62,10 @@ LAYERS, HEADS = 2**10, 2**10  # more than any model has: room for the ids of sam
 )
 @dataclass(frozen=True)
 class NullSpace(Study):
-    """`bucket`: tokens a bucket of lengths, of which there are `buckets`; `points`: texts × heads kept for fig1a."""
+    """`bucket`: tokens a bucket of lengths, of which there are `buckets`; `points`: texts × heads kept for fig1a.
+
+    `intervals`: rows of each text and layer whose weights' intervals are found (ten linear programmes each); 0: none.
+    """
 
     title: ClassVar[str] = "What changes nothing"
     captions: ClassVar[Mapping[str, str]] = {
@@ -69,10 +75,12 @@ class NullSpace(Study):
         "fig1c": "effective attention to the same: a peak that is gone here changes nothing",
         "fig5": "attention to separators, raw and effective, from separators and from all other tokens",
         "mass": "the share of each head's squared weights that changes nothing",
+        "freedom": "how many rows could have other weights, in how many directions, and how other (section 3.3)",
     }
     bucket: int = setting(8, least=1)
     buckets: int = setting(128, least=1, most=10**5)
     points: int = setting(3000, least=1, most=10**7)
+    intervals: int = setting(0, least=0, most=DRAWS)
     seed: int = setting(0, least=0, most=SEED)
 
     def observe(self, layer: Layer, reading: Reading) -> Stats:
@@ -81,6 +89,8 @@ class NullSpace(Study):
             at(f"{quantity}/to", layer): to_categories(received(layer, reading, quantity), kinds, rows)
             for quantity in QUANTITIES
         }
+        if self.intervals:
+            state |= freedom(layer, reading, self._bucket, self.buckets, self.intervals, self.seed)
         return {**state, **self._ranks(layer), **self._agreement(layer, reading)}
 
     def _ranks(self, layer: Layer) -> Stats:
@@ -220,6 +230,8 @@ Fact = tuple[str, str, int | None, int | None, str | None, str | None, float | N
 
 def _facts(state: State, stack: str) -> Iterator[Fact]:
     yield from _by_length(state, stack)
+    for layer, name, length, what, value in freedom_facts(state, stack):
+        yield ("§3.3", stack, layer, None, name, None, length, what, value)
     for layer, numbers in enumerate(
         zip(*(state.by_layer(Moments, name, stack) for name in ("pearson", "share")), strict=True)
     ):
@@ -347,6 +359,7 @@ def _figures(state: State, table: pl.DataFrame, stack: str, where: str, size: in
         "fig1c": _to_kinds(table, "fig1c", where),
         "fig5": _fig5(table, where),
         "mass": _mass(table, where),
+        **drawn_freedom(table, where, size),
     }
 
 
