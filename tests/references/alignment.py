@@ -100,3 +100,23 @@ def can_grow(links: set[tuple[int, int]], either: set[tuple[int, int]]) -> bool:
         for row, word in either - links
         for r, w in links
     )
+
+
+def grow_diag(e2f: set[tuple[int, int]], f2e: set[tuple[int, int]], en: int, fn: int) -> set[tuple[int, int]]:
+    """Koehn's pseudo-code line by line (Koehn et al. 2003; GROW-DIAG of the manual of Moses): (e, f) by (e, f)."""
+    neighboring = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+    alignment = e2f & f2e
+    added = True
+    while added:  # iterate until no new points added
+        added = False
+        for e in range(en):
+            for f in range(fn):
+                if (e, f) not in alignment:
+                    continue
+                for step in neighboring:
+                    new = (e + step[0], f + step[1])
+                    e_aligned, f_aligned = (any(point[side] == new[side] for point in alignment) for side in (0, 1))
+                    if (not e_aligned or not f_aligned) and new in e2f | f2e:
+                        alignment.add(new)
+                        added = True
+    return alignment

@@ -31,7 +31,7 @@ from headwise.studies.alignment.sides import Sides, sides
 from headwise.studies.study import Reading, State, packed, plus, unpacked
 from headwise.text.alignments import Links, Pair, parse_pair, score, write_pairs
 from headwise.text.corpus import Document, Shard, open_corpus
-from references.alignment import argmax_links, can_grow, token_maps, word_scores
+from references.alignment import argmax_links, can_grow, grow_diag, token_maps, word_scores
 from references.precision import nearness
 from references.studies_folding import assert_drawable, assert_same, exact, setting
 
@@ -109,8 +109,20 @@ def test_growing_is_between_both_and_either(left: int, right: int) -> None:
     found, both, either = (
         {tuple(at) for at in np.argwhere(maps).tolist()} for maps in (links, one & other, one | other)
     )
+    assert found == grow_diag(*({tuple(at) for at in np.argwhere(side).tolist()} for side in (one, other)), 4, 6)
     assert not can_grow(found, either), "grown to the end"
     assert found == both or can_grow(both, either), "and only where it could begin"
+
+
+def test_growing_goes_on_in_the_order_of_the_pseudo_code() -> None:
+    """Larger and sparser, as sentences have them: a link behind is grown from in the next sweep, one ahead in this."""
+    random = np.random.default_rng(0)
+    for rows, wide, share in ((1, 9, 0.5), (9, 1, 0.5), (8, 9, 0.2), (9, 8, 0.3), (13, 11, 0.15), (11, 17, 0.1)):
+        for _ in range(20):
+            one, other = random.random((2, rows, wide)) < share
+            other |= one & (random.random(one.shape) < 0.5)  # so that there is something to begin with
+            sides = ({tuple(at) for at in np.argwhere(side).tolist()} for side in (one, other))
+            assert {tuple(at) for at in np.argwhere(grown(one, other)).tolist()} == grow_diag(*sides, rows, wide)
 
 
 # --- words ---

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from scipy.stats import spearmanr
 
 import headwise as hw
 from headwise.errors import InputError
@@ -17,7 +18,7 @@ from headwise.models.values import singular_values, value_maps
 from headwise.stats import Groups, OctaveBins, RankHistogram
 from headwise.studies.norms import VOCABULARY, Norms, rank_counts
 from headwise.studies.norms.figures import sampled
-from headwise.studies.norms.frequencies import occurrences
+from headwise.studies.norms.frequencies import by_vocabulary, occurrences
 from headwise.studies.study import State
 from headwise.text.categories import CATEGORIES
 from references.precision import nearness
@@ -187,6 +188,31 @@ def test_given_frequencies(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="token and count"):
         Norms(frequencies=str(tmp_path / "none.tsv")).check(model)
     assert int(VOCABULARY.index(torch.tensor(3_000_000))) == 2**18 + 1
+
+
+@every_stack
+def test_ranks_by_the_vocabulary(family: str, stack: str) -> None:
+    """As the paper's footnote 5 has it: by id; without special tokens and single characters, but for four kinds."""
+    tokenizer = exact(family).tokenizer
+    words = {number: token.strip("Ġ▁Ċ# ") for token, number in tokenizer.get_vocab().items()}
+    table = by_vocabulary(state_of(family), stack)
+    whole = occurrences(state_of(family), stack)
+    first, last = tokenizer.cls_token_id or tokenizer.bos_token_id, tokenizer.sep_token_id or tokenizer.eos_token_id
+    ends = {first: "[CLS] / first", last: "[SEP] / last"}
+    marked = {n: ends.get(n, ". and ," if text in (",", ".") else None) for n, text in words.items()}
+    kept = [n for n in whole["id"] if marked[n] or (len(words[n]) > 1 and n not in tokenizer.all_special_ids)]
+    assert sorted(table["id"]) == sorted(kept)
+    for number, rank, kind in table.select("id", "rank", "kind").iter_rows():
+        assert kind == (marked[number] or "other")
+        plain = sum(marked[n] is None and len(words[n]) > 1 and n not in tokenizer.all_special_ids
+                    for n in words if n < number)  # fmt: skip
+        top = sum(kind is not None for kind in marked.values())
+        assert (rank <= top) if marked[number] else rank == 1 + top + plain
+    found = {row["what"]: row["value"] for row in table_of(family).filter(paper="fig6", stack=stack).to_dicts()}
+    assert found["n_f_vocabulary"] == table.height
+    for column in ("alpha", "f"):
+        expected = spearmanr(table["rank"].to_numpy(), table[column].to_numpy()).statistic
+        assert found[f"rho_{column}_vocabulary"] == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("family", ["bert", "llama", "gpt-neox", "phi3", "bart", "gemma2"])

@@ -212,13 +212,13 @@ NULL, IDENTITY, MIXING = (
     paraphrases("identity", solver="newton"),
     paraphrases("mixing", texts=0, example="0*7"),
 )
-FREE = wikipedia("nullspace", intervals=2)
 ADAM: dict[str, Any] = {"solver": "adam", "folds": 1}  # the paper has 10 folds: --set folds=10, and much patience
 LESS = tuple(
     paraphrases("identity", maps=("linear", "mlp"), distances=("cosine",), cross=False, fraction=share, **ADAM)
     for share in SHARES
 )
 LENGTHS = Job("nullspace", WIKITEXT, WIKITEXT_GET, run={"truncate": True, "max_tokens": 512})  # paragraphs as they are
+FREE = replace(LENGTHS, settings={"intervals": 1, "bucket": 32})
 INFERENCE: dict[str, Any] = {"columns": ("sentence1", "sentence2")}  # MNLI, or any tsv whose columns have these names
 SURE = paraphrases("mixing", texts=0, tangents=4, unsure=0.05)  # k is chosen by its error before fig3b is judged
 OWN = (

@@ -91,15 +91,25 @@ def at_odds(table: Table) -> Seen:
     return Seen(of[where_parked(table)[0]], words, slack=mean(table, "table2", "error_bound"))
 
 
+RANKED = {"vocabulary": ", ranks by the vocabulary", "occurrences": ""}
+
+
+def by_rank(table: Table, column: str) -> tuple[float, str]:
+    """Spearman's ρ with the rank of frequency: by the vocabulary as in the paper, else by counts (older results)."""
+    found = [name for name in RANKED if part(table, "fig6", f"rho_{column}_{name}").height]
+    name = found[0] if found else "occurrences"
+    asked(part(table, "fig6", f"rho_{column}_{name}"))
+    return mean(table, "fig6", f"rho_{column}_{name}"), RANKED[name]
+
+
 def frequent_words(table: Table) -> Seen:
-    asked(part(table, "fig6", "rho_f_occurrences"))
-    return Seen(mean(table, "fig6", "rho_f_occurrences"), "over occurrences")
+    rho, ranks = by_rank(table, "f")
+    return Seen(rho, f"over occurrences{ranks}")
 
 
 def weights_do_not_tell(table: Table) -> Seen:
-    asked(part(table, "fig6", "rho_alpha_occurrences"))
-    f, alpha = mean(table, "fig6", "rho_f_occurrences"), mean(table, "fig6", "rho_alpha_occurrences")
-    return Seen(abs(f) - abs(alpha), f"ρ {f:.2f} for ‖f(x)‖, {alpha:.2f} for the weight")
+    (f, ranks), (alpha, _) = by_rank(table, "f"), by_rank(table, "alpha")
+    return Seen(abs(f) - abs(alpha), f"ρ {f:.2f} for ‖f(x)‖, {alpha:.2f} for the weight{ranks}")
 
 
 def stretching(table: Table) -> Seen:

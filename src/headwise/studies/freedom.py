@@ -13,6 +13,7 @@ of the document, the layer and the draw: whatever the batches.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -35,6 +36,7 @@ from headwise.types import Layer
 
 KEYS = 4
 KEYS_SEEN = "free_keys"
+TINY = 1e-9
 DRAWS = 2**12  # more than any text has rows asked for, any model has layers
 Bucket = Callable[[Int[Tensor, "..."]], Int[Tensor, "..."]]
 WHAT = {
@@ -125,10 +127,10 @@ def drawn_freedom(table: pl.DataFrame, where: str, size: int) -> dict[str, Any]:
     ).sort("layer", "length")
     if rows.is_empty():
         return {}
+    tops = _tops(rows)
     charts = [
         line_by(rows.filter(pl.col("what") == what).select("layer", "length", "value"), "length",
-                titles=("keys seen (tokens)", title), colour="layer",
-                ends=None if what == "free_directions" else (0.0, 1.0))
+                titles=("keys seen (tokens)", title), colour="layer", ends=(0.0, tops[what]))
         for what, title in WHAT.items() if what in set(rows["what"])
     ]  # fmt: skip
     grid = charts[0] if len(charts) == 1 else _in_pairs(charts)
@@ -139,6 +141,18 @@ def drawn_freedom(table: pl.DataFrame, where: str, size: int) -> dict[str, Any]:
         "Below: how far such weights differ for one key, mean of a sample of rows and keys; 1: it may have all or "
         "nothing. One line a layer.",
     )}  # fmt: skip
+
+
+def _tops(rows: pl.DataFrame) -> dict[str, float]:
+    """Where the scales end: 1 for a share, the next tenth for both widths, the most directions."""
+    most = dict(rows.group_by("what").agg(pl.col("value").max()).iter_rows())
+    widest = math.ceil(10 * max(most.get("width", 0.0), most.get("width_top", 0.0), 0.1) - TINY) / 10
+    return {
+        "free_rows": 1.0,
+        "free_directions": max(most["free_directions"], 1.0),
+        "width": widest,
+        "width_top": widest,
+    }
 
 
 def _in_pairs(charts: list[Any]) -> Any:

@@ -9,8 +9,9 @@ Kobayashi et al. 2020 (https://arxiv.org/abs/2004.10102) §4 and appendices A–
     table2        Spearman's ρ of α and ‖f(x)‖ over all pairs of a category, from a 2-D histogram, with its error bound
     fig4, 10–12   per head: α as in fig3, ‖f(x)‖ as mean over the category's tokens
     fig5          a sample of pairs (α, ‖f(x)‖) from all layers and heads
-    fig6          rank of a token's frequency against α received and ‖f(x)‖, one point an occurrence, both mean over
-                  all heads of the stack; α is the mean over the rows that see the token
+    fig6          rank of a token's frequency (by counts, and by its place in the vocabulary) against α received and
+                  ‖f(x)‖, one point an occurrence, both mean over all heads of the stack; α is the mean over the rows
+                  that see the token
     fig9          singular values of f as a linear map of (x, 1), x being what the value projection reads
 
 Weights and ρ have no unit; norms are in units of the residual stream.
@@ -42,7 +43,14 @@ from headwise.studies.answers import Answer
 from headwise.studies.norms.answers import answers
 from headwise.studies.norms.facts import facts
 from headwise.studies.norms.figures import drawn
-from headwise.studies.norms.frequencies import VOCABULARY, given, one_cell, read_counts
+from headwise.studies.norms.frequencies import (
+    VOCABULARY,
+    VOCABULARY_PLACES,
+    given,
+    one_cell,
+    places_of,
+    read_counts,
+)
 from headwise.studies.received import over_blocks, received, to_categories
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack, masked_pairs
 from headwise.text.categories import CATEGORIES
@@ -94,13 +102,15 @@ class Norms(Study):
         return state
 
     def of_model(self, model: Model) -> Stats:
-        """Singular values of every head's f, and the frequencies that were given."""
+        """Singular values of every head's f, places in the vocabulary, and the frequencies that were given."""
         state: Stats = {}
         maps = value_maps(model)
         for site in model.proof.sites:
             if (site.stack, site.index) in maps:
                 values = singular_values(site, maps[site.stack, site.index])
                 state[f"singular@{site.stack}.{site.index}"] = Sums(values, torch.ones_like(values))
+        if model.sense == "text":
+            state[VOCABULARY_PLACES] = places_of(model)
         if self.frequencies is not None:
             state["given"] = given(Path(self.frequencies), model)
         return state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -16,7 +16,7 @@ from headwise.plots.lines import line_by
 from headwise.plots.theme import themed
 from headwise.stats import Reservoir, Sums
 from headwise.studies.norms.facts import GRIDS
-from headwise.studies.norms.frequencies import occurrences
+from headwise.studies.norms.frequencies import MARKED, by_vocabulary, occurrences
 from headwise.studies.study import State
 from headwise.text.categories import CATEGORIES
 
@@ -100,22 +100,34 @@ def _fig5(state: State, stack: str, where: str) -> Any:
 
 
 def _fig6(state: State, table: pl.DataFrame, stack: str, where: str) -> Any:
-    points = occurrences(state, stack).head(3000)
+    """By the vocabulary, as the paper has it, over by counts."""
     rho = {row["what"]: row["value"] for row in table.filter(pl.col("paper") == "fig6").iter_rows(named=True)}
+    source = "given counts" if "given" in state else "counts of the corpus"
+    rows = [
+        (by_vocabulary(state, stack), "vocabulary", "rank by the vocabulary", [*MARKED[1:], MARKED[0]]),
+        (occurrences(state, stack), "occurrences", f"rank by {source}", []),
+    ]
+    drawn = [_ranked(points.head(3000), rho, *how) for points, *how in rows if len(points)]
+    return themed(
+        alt.vconcat(*drawn).resolve_scale(color="independent"),
+        f"{where}: frequency, weight and length of the vector",
+        "One point an occurrence of a token, mean over all heads. By the vocabulary, as in the paper: without special "
+        "tokens and single",
+        "characters, but for commas, periods and the ends of a text, taken for the commonest. A ρ above 0 on the "
+        "right: rare tokens send longer vectors.",
+    )
+
+
+def _ranked(points: pl.DataFrame, rho: Mapping[str, float], what: str, title: str, kinds: Sequence[str]) -> Any:
+    """What tokens got, and the length of what they send, along the rank."""
     panels = [
         cloud(
-            points, "rank", column, titles=("rank of frequency", title), logarithmic=(True, column == "alpha"),
-            title=_rho_title(rho.get(f"rho_{column}_occurrences")), tooltip=["id:Q", "count:Q"],
+            points, "rank", column, titles=(title, name), logarithmic=(True, column == "alpha"), kinds=kinds,
+            title=_rho_title(rho.get(f"rho_{column}_{what}")), tooltip=["id:Q"],
         )
-        for column, title in (("alpha", "mean α received"), ("f", "mean ‖f(x)‖"))
+        for column, name in (("alpha", "mean α received"), ("f", "mean ‖f(x)‖"))
     ]  # fmt: skip
-    source = "the given table" if "given" in state else "the corpus itself"
-    return themed(
-        alt.hconcat(*panels),
-        f"{where}: frequency, weight and length of the vector",
-        f"One point an occurrence of a token, mean over all heads; frequency from {source}.",
-        "A ρ above 0 on the right: rare tokens send longer vectors than frequent ones.",
-    )
+    return alt.hconcat(*panels)
 
 
 def _rho_title(rho: float | None) -> str:

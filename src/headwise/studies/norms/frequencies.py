@@ -1,21 +1,33 @@
-"""fig6: does frequency explain the weight that a token gets, or the length of the vector that it sends?"""
+"""fig6: does frequency explain the weight that a token gets, or the length of the vector that it sends?
+
+A token's rank by frequency is had in two ways: from counts, of the corpus itself or given; and from its place in the
+vocabulary, as in the paper (footnote 5), for vocabularies are written in the order of frequency, or nearly so
+(WordPiece, merges of BPE, SentencePiece). Special tokens and single characters have no such place and are left out, but
+for commas, periods, [SEP] and [CLS] (or what a model has for them), which are taken for the commonest.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from headwise.errors import InputError
 from headwise.models.model import Model
-from headwise.stats import Groups, Histogram, LinearBins, Reservoir
+from headwise.stats import Groups, Histogram, LinearBins, Reservoir, Sums
 from headwise.stats.spearman import spearman
 from headwise.studies.study import State
+from headwise.text.categories import MARKERS
 
 VOCABULARY = LinearBins(0, 2**18, 2**18)  # ids of tokens; those from 262,144 on share the last bin
+VOCABULARY_PLACES = "vocabulary"
+MARKED = ("other", ". and ,", "[SEP] / last", "[CLS] / first")
 
 
 def read_counts(path: Path) -> tuple[list[str], list[float]]:
@@ -47,6 +59,32 @@ def given(path: Path, model: Model) -> Histogram:
     )
 
 
+def vocabulary_places(tokens: Mapping[str, int], ends: Sequence[int | None], special: Collection[int]) -> Sums:
+    """Of every id its rank (0: it has none) and the number of its kind in MARKED; `ends`: separator and first token.
+
+    >>> vocabulary_places({"[CLS]": 0, "[SEP]": 1, "the": 2, "x": 3, "##ing": 4, ",": 5}, (1, 0), {0, 1}).mean.tolist()
+    [[3.0, 2.0, 4.0, 0.0, 5.0, 1.0], [3.0, 2.0, 0.0, 0.0, 0.0, 1.0]]
+    """
+    bare = {number: token.strip(MARKERS) for token, number in sorted(tokens.items(), key=lambda item: item[1])}
+    marks = [[number for number, text in bare.items() if text == mark] for mark in ",."]
+    top = {number: 1 for group in marks for number in group}
+    top |= {number: kind for kind, number in enumerate(ends, start=2) if number is not None and number in bare}
+    rest = [number for number, text in bare.items() if len(text) > 1 and number not in special and number not in top]
+    places = torch.zeros(2, max(bare, default=-1) + 1, dtype=torch.float64)
+    for rank, number in enumerate((*top, *rest), start=1):
+        places[0, number], places[1, number] = rank, top.get(number, 0)
+    return Sums(places, torch.ones_like(places))
+
+
+def places_of(model: Model) -> Sums:
+    """Of a model's own tokenizer; [SEP] and [CLS], or the ends of a text where those go by other names."""
+    tokenizer: Any = model.tokenizer
+    separator = tokenizer.eos_token_id if tokenizer.sep_token_id is None else tokenizer.sep_token_id
+    first = tokenizer.bos_token_id if tokenizer.cls_token_id is None else tokenizer.cls_token_id
+    ends = (separator, None if first == separator else first)
+    return vocabulary_places(tokenizer.get_vocab(), ends, set(tokenizer.all_special_ids))
+
+
 def one_cell() -> Groups:
     """Everything in one cell."""
     return Groups(torch.zeros((), dtype=torch.int64), (1,))
@@ -54,9 +92,7 @@ def one_cell() -> Groups:
 
 def occurrences(state: State, stack: str) -> pl.DataFrame:
     """The sampled tokens with the rank of their frequency: id, rank, alpha, f (both mean over layers and heads)."""
-    layers = state.by_layer(Reservoir, "occurrences", stack)
-    # A small reservoir keeps the same tokens in every layer, as their hashes are those of document and place alone.
-    rows = torch.stack([layer.rows for layer in layers]).mean(0)
+    rows = _kept(state, stack)
     counts = state.of(Histogram, "given" if "given" in state else f"tokens@{stack}")
     number = rows[:, 0].long()
     count = counts.counts[0, VOCABULARY.index(number).long()]
@@ -69,11 +105,36 @@ def occurrences(state: State, stack: str) -> pl.DataFrame:
     return table.filter(pl.col("count") > 0)
 
 
+def by_vocabulary(state: State, stack: str) -> pl.DataFrame:
+    """The sampled tokens with their places in the vocabulary: id, rank, kind (of MARKED), alpha, f."""
+    schema = {"id": pl.Int64, "rank": pl.Float64, "kind": pl.String, "alpha": pl.Float64, "f": pl.Float64}
+    if VOCABULARY_PLACES not in state:
+        return pl.DataFrame(schema=schema)
+    rows, places = _kept(state, stack), state.sums(VOCABULARY_PLACES).mean
+    rows = rows[rows[:, 0] < places.shape[1]]
+    rank, kind = places[:, rows[:, 0].long()]
+    kinds = [MARKED[int(number)] for number in kind]
+    columns = (rows[:, 0].long().tolist(), rank.tolist(), kinds, rows[:, 1].tolist(), rows[:, 2].tolist())
+    return pl.DataFrame(dict(zip(schema, columns, strict=True)), schema=schema).filter(pl.col("rank") > 0)
+
+
+def _kept(state: State, stack: str) -> Float[Tensor, "token 3"]:
+    """Id, α and ‖f‖ of the sampled tokens, mean over layers.
+
+    A small reservoir keeps the same tokens in every layer, as their hashes are those of document and place alone.
+    """
+    return torch.stack([layer.rows for layer in state.by_layer(Reservoir, "occurrences", stack)]).mean(0)
+
+
 def frequency_correlations(state: State, stack: str) -> Iterator[tuple[str, int, float]]:
-    """Spearman's ρ of rank and value, over occurrences as in the paper and over types (means of their occurrences)."""
+    """Spearman's ρ of rank and value, over occurrences as in the paper and over types (means of their occurrences).
+
+    `vocabulary`: over occurrences, with ranks by the vocabulary.
+    """
     table = occurrences(state, stack)
     types = table.group_by("id", maintain_order=True).mean()
-    for what, rows in (("occurrences", table), ("types", types)):
+    ranked = (("occurrences", table), ("types", types), ("vocabulary", by_vocabulary(state, stack)))
+    for what, rows in ranked:
         for column in ("alpha", "f"):
             varies = rows["rank"].n_unique() > 1 and rows[column].n_unique() > 1
             rank, value = (rows[name].cast(pl.Float64).to_numpy() for name in ("rank", column))
