@@ -151,6 +151,10 @@ def test_accuracy_counts_texts_with_a_label_and_refuses_one_that_is_no_class(loa
     labels = [str(said), name, str(1 - said), "-1", None]
     documents = [Document(at, "the old city", notes=label) for at, label in enumerate(labels)]
     assert right(model, documents) == [True, True, False]
+    long = Document(9, "the old city " * 100, notes=name)  # which a run leaves out, unless it cuts texts
+    assert right(model, [long, Document(10, "", notes=name)]) == []
+    assert len(right(model, [long], truncate=True)) == 1
+    assert right(model, documents[:1], limit=3) == []
     with pytest.raises(InputError, match="but the corpus has 'unheard-of'"):
         right(model, [Document(0, "the old city", notes="unheard-of")])
 

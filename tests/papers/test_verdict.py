@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwise.papers.verdict import Bar, Numbers, decide, jackknife, of_share, over_repeats
+from headwise.papers.verdict import Bar, Numbers, decide, jackknife, over_repeats
+from headwise.stats.shares import of_share
 
 HALF = Bar(0.5, above=True)
 NAN = math.nan

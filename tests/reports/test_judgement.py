@@ -33,7 +33,7 @@ from headwise.studies.answers import VERDICTS, Number, Tested, Vote
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "verdict.json"
 FACTS = {
     "model": "all-MiniLM-L6-v2", "called": "demo", "type": "bert", "stacks": "self 6 × 12", "corpus": "<dev>.tsv",
-    "documents": 1200, "tokens": 30000, "proof": 1e-6, "weights": "abc123", "revision": None, "heads": 72,
+    "documents": 1200, "skipped": {"empty": 1}, "tokens": 30000, "proof": 1e-6, "weights": "abc123", "revision": None, "heads": 72,
     "fingerprint": "f00d", "versions": {"headwise": "0.1", "torch": None}, "time": "2026-11-17T00:00:00+00:00",
     "studies": ["lamps", "norms"],
 }  # fmt: skip

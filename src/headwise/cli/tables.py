@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
@@ -52,17 +53,37 @@ def print_table(result: Result, *, whole: bool, where: str | None = None, sort: 
 
     table = chosen(shown(result.table), where, sort, () if whole and sort is None else first_by)
     same = [] if whole or len(table) < 2 else [name for name in table.columns if table[name].n_unique() == 1]
-    told = [f"{name} {table[name][0]}" for name in same if table[name][0] is not None]
+    told = [f"{name} {table[name][0]}" for name in same
+            if table[name][0] is not None and not _is_end(name, table.columns)]  # fmt: skip
     if told:
         print(f"  in every row: {', '.join(told)}")
     rest = table.drop(same)
-    printed = Table(*map(_heading, rest.columns), box=None, pad_edge=False, header_style="bold")
-    for row in (rest if whole else rest.head(ROWS)).iter_rows():
-        cells = ("–" if v is None else number(v, ".3g") if isinstance(v, float) else str(v) for v in row)
-        printed.add_row(*map(Text, cells))  # as text: a corpus may write what rich takes for colours
-    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(printed)
+    names = [name for name in rest.columns if not _is_end(name, rest.columns)]
+    printed = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        printed.add_column(_heading(name), overflow="fold")
+    for row in (rest if whole else rest.head(ROWS)).iter_rows(named=True):
+        printed.add_row(*(Text(_cell(row, name)) for name in names))  # as text: a corpus may write what rich reads
+    wide = Console(width=10_000).measure(printed).maximum  # in a file or a pipe nothing is cut
+    Console(highlight=False, width=None if sys.stdout.isatty() else max(160, wide)).print(printed)
     if not whole and len(rest) > ROWS:
         print(f"  … {len(rest) - ROWS:,} more rows; --all prints them, {result.folder}/table.parquet has them")
+
+
+def _is_end(name: str, names: Sequence[str]) -> bool:
+    """Whether this is one end of an interval that stands in its number's own cell."""
+    base = name.removesuffix("_low").removesuffix("_high")
+    return base != name and {base, f"{base}_low", f"{base}_high"} <= set(names)
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    """
+    >>> _cell({"r": 0.51234, "r_low": 0.4, "r_high": 0.6}, "r"), _cell({"r": None}, "r"), _cell({"n": 3}, "n")
+    ('0.512 [0.4, 0.6]', '–', '3')
+    """
+    told = ["–" if v is None else number(v, ".3g") if isinstance(v, float) else str(v)
+            for v in (row[name], row.get(f"{name}_low"), row.get(f"{name}_high"))]  # fmt: skip
+    return f"{told[0]} [{told[1]}, {told[2]}]" if _is_end(f"{name}_low", list(row)) else told[0]
 
 
 def _heading(name: str) -> str:

@@ -26,6 +26,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headwise.errors import InputError
 from headwise.interventions.labels import class_of, no_class, told
 from headwise.interventions.outcomes import head_kind, kind_of, last_hidden, looked_at
 from headwise.models.capture import at_least_float, quiet
@@ -106,18 +107,23 @@ def unanswered(model: Model) -> str:
     return f"It fills in blanks: put {mask} in place of a word to see what it says."
 
 
-def right(model: Model, documents: Iterable[Document]) -> list[bool]:
-    """Of every text with a label, whether the model says so; one text at a time."""
+def right(
+    model: Model, documents: Iterable[Document], *, limit: int | None = None, truncate: bool = False
+) -> list[bool]:
+    """Of every text with a label that a run reads too, whether the model says so; one text at a time."""
     found = []
     for document in documents:
         label = told(model, document.notes)
-        if label is not None:
-            at = class_of(model, label)
-            if at is None:
-                raise no_class(model, label)
-            text = model.encode(document.text, document.pair, truncate=True)
-            with torch.no_grad(), quiet():
-                found.append(int(model.hf(**model.batch([text]).inputs).logits[0].argmax()) == at)
+        if label is None:
+            continue
+        if (at := class_of(model, label)) is None:
+            raise no_class(model, label)
+        try:
+            text = model.encode(document.text, document.pair, limit=limit, truncate=truncate)
+        except InputError:  # too long, or nothing to read: the run has counted it as left out
+            continue
+        with torch.no_grad(), quiet():
+            found.append(int(model.hf(**model.batch([text]).inputs).logits[0].argmax()) == at)
     return found
 
 

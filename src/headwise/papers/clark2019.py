@@ -21,8 +21,8 @@ from headwise.papers.claim import (
 )
 from headwise.papers.data import EWT, EWT_GET, EWT_TRAIN, GUM, GUM_GET, wikipedia
 from headwise.papers.pictures import heads_by_name, heads_of_relations, heads_that_stand_out
-from headwise.papers.verdict import of_share
 from headwise.results.shown import finite, shown
+from headwise.stats.shares import of_share
 
 FEW_PAIRS = 50  # a relation with fewer tells nothing
 

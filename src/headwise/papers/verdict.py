@@ -119,20 +119,6 @@ def over_repeats(values: Sequence[float]) -> tuple[float, float]:
     return _mean(values) - reach, _mean(values) + reach
 
 
-def of_share(part: int, whole: int) -> tuple[float, float]:
-    """Wilson's interval of a share.
-
-    >>> [round(end, 3) for end in of_share(5, 10)]
-    [0.237, 0.763]
-    """
-    if not whole:
-        return math.nan, math.nan
-    z, share = 1.959964, part / whole
-    centre = (share + z * z / (2 * whole)) / (1 + z * z / whole)
-    reach = z * math.sqrt(share * (1 - share) / whole + z * z / (4 * whole * whole)) / (1 + z * z / whole)
-    return centre - reach, centre + reach
-
-
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 

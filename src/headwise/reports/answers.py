@@ -16,6 +16,7 @@ from headwise.engine.run import setting_of
 from headwise.results import Result
 from headwise.studies import STUDIES
 from headwise.studies.answers import BELIEVE, DOING, MIXING, NOISE, QUESTIONS, VERDICTS, Answer, Vote
+from headwise.studies.tables import counted
 
 Results = Mapping[str, Result]
 MATTERS = "matters"  # the test of what attention names against the model's answer
@@ -99,5 +100,18 @@ def summary(results: Results) -> dict[str, Any]:
     return {
         "model": manifest["model"]["name"], "type": manifest["model"]["type"], "stacks": stacks,
         "corpus": manifest["plan"]["corpus"]["name"], "documents": manifest["documents"], "tokens": manifest["tokens"],
+        "skipped": dict(manifest["skipped"]),
         "proof": manifest["proof"]["projection_error"], "watched": manifest["proof"].get("text"),
     }  # fmt: skip
+
+
+def texts_read(facts: Mapping[str, Any]) -> str:
+    """How many texts and tokens, and which texts were left out.
+
+    >>> texts_read({"documents": 46, "tokens": 1200, "skipped": {"too many tokens": 1, "empty": 1}})
+    '46 texts, 1,200 tokens; left out: 1 (too many tokens), 1 (empty)'
+    """
+    gone = ", ".join(f"{count:,} ({reason})" for reason, count in facts["skipped"].items())
+    return f"{counted(facts['documents'], 'text')}, {counted(facts['tokens'], 'token')}" + (
+        f"; left out: {gone}" if gone else ""
+    )

@@ -92,7 +92,7 @@ def report(
         max_tokens=max_tokens, **{**_in_parts(spec), **engine},
     )  # fmt: skip
     say("drawing the page")
-    labelled = _right(loaded, spec)
+    labelled = _right(loaded, spec, max_tokens, truncate=truncate)
     drawn = page(results, todo, _examples(loaded, spec), command=command, right=labelled)
     write_files(out, {PAGE: drawn.encode("utf-8"), **written(judged(results, labelled))})
     return out / PAGE
@@ -132,7 +132,8 @@ def verdict(
     results = run(
         list(chosen), loaded, corpus=spec, out=out / RESULTS, settings=chosen, **{**_in_parts(spec), **engine}
     )
-    found = judged(results, _right(loaded, spec))
+    cut = engine.get("truncate", False)
+    found = judged(results, _right(loaded, spec, engine.get("max_tokens"), truncate=cut))
     write_files(out, written(found))
     return found
 
@@ -156,11 +157,11 @@ def _in_parts(corpus: CorpusSpec) -> dict[str, int]:
     return {"parts": PARTS, "shard_documents": shard_size(corpus)}
 
 
-def _right(model: Model, corpus: CorpusSpec) -> list[bool]:
-    """Of the first labelled texts, which the model gets right; none where it has no classes."""
+def _right(model: Model, corpus: CorpusSpec, limit: int | None, *, truncate: bool) -> list[bool]:
+    """Of the first labelled texts that were read, which the model gets right; none where it has no classes."""
     if corpus.label is None or kind_of(model) != "label":
         return []
-    return right(model, islice(corpus.documents(), LABELLED))
+    return right(model, islice(corpus.documents(), LABELLED), limit=limit, truncate=truncate)
 
 
 def written(found: Judgement) -> dict[str, bytes]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 
+from headwise.reports.answers import texts_read
 from headwise.reports.verdict import QUESTION, Judgement
 from headwise.results.shown import number as written
 from headwise.studies import tables as shares
@@ -152,5 +153,5 @@ def _subject(found: Judgement) -> str:
     facts = found.facts
     return (
         f"{facts['model']} ({facts['type']}, layers × heads: {facts['stacks']}) on {facts['corpus']}: "
-        f"{facts['documents']:,} texts, {facts['tokens']:,} tokens."
+        f"{texts_read(facts)}."
     )

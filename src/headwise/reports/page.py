@@ -19,7 +19,7 @@ import polars as pl
 
 from headwise.papers import PAPERS, Claim, Evidence, Item, Job, Judged, Paper, judge
 from headwise.papers.claim import counts_of
-from headwise.reports.answers import Card, Results, cards, summary
+from headwise.reports.answers import Card, Results, cards, summary, texts_read
 from headwise.reports.method import method
 from headwise.reports.onepage import block, made_of
 from headwise.reports.plan import Agenda
@@ -121,7 +121,7 @@ def _head(facts: Mapping[str, Any], results: Results, examples: bool) -> Iterabl
     yield f"<h1>What is <b>{name}</b> attending to, and may I believe it?</h1>\n<p class='facts'>"
     yield (
         f"{text(facts['type'])}, layers × heads: {text(facts['stacks'])} · corpus {text(facts['corpus'])}: "
-        f"{facts['documents']:,} texts, {facts['tokens']:,} tokens · the captured numbers are the model's own to "
+        f"{text(texts_read(facts))} · the captured numbers are the model's own to "
         f"{number(facts['proof'], '.1e')}{_watched(facts['watched'])}</p>\n"
     )
     links = [

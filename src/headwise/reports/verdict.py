@@ -16,10 +16,10 @@ from typing import Any, get_args
 import polars as pl
 
 from headwise.models.packaged import PACKAGED
-from headwise.papers.verdict import of_share
 from headwise.reports.answers import Results, answers_of, said_of, summary, verdict
 from headwise.reports.intervals import with_intervals
 from headwise.results import Result
+from headwise.stats.shares import of_share
 from headwise.studies.answers import BELIEVE, COUNTED, VERDICTS, Number, Tested, Verdict, Vote
 from headwise.studies.lamps import ALL
 from headwise.studies.tables import first_stack

@@ -12,7 +12,7 @@ texts, by method:
     half        the share of the words that holds half of what speaks for the answer (the sum of scores above 0)
     yes, partly, no, nothing    shares of the texts with that verdict
 
-Intervals are mean ± 1.96 standard errors over texts.
+Intervals are mean ± 1.96 standard errors over texts, of shares Wilson's.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from headwise.plots import intervals
 from headwise.plots.theme import themed
 from headwise.results.shown import number
 from headwise.stats import Moments
+from headwise.stats.shares import of_share
 from headwise.studies import STUDIES
 from headwise.studies.answers import RESTS, Answer
 from headwise.studies.faithfulness import interval, short
@@ -229,9 +230,13 @@ def _gain(row: Mapping[str, Any]) -> str:
 
 def _row(moments: Moments, name: str) -> dict[str, Any]:
     mean, half = interval(moments)
-    row: dict[str, Any] = {"method": name, "texts": int(moments.count[0])}
+    texts = int(moments.count[0])
+    row: dict[str, Any] = {"method": name, "texts": texts}
     for at, column in enumerate((*NUMBERS, *BELIEFS)):
-        row |= {column: mean[at], f"{column}_low": mean[at] - half[at], f"{column}_high": mean[at] + half[at]}
+        low, high = mean[at] - half[at], mean[at] + half[at]
+        if column in BELIEFS and texts:
+            low, high = of_share(round(mean[at] * texts), texts)
+        row |= {column: mean[at], f"{column}_low": low, f"{column}_high": high}
     return row
 
 
