@@ -120,7 +120,7 @@ def findings(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> 
         told.append(LENGTHS.format(*chosen["lengths"]))
     if not clear:
         return [*told, "So on these texts no head was seen to behave differently."]
-    top = sized(table.filter("clear")).row(0, named=True)
+    top = sized(table).filter("clear").row(0, named=True)
     told.append(
         f"The largest: {top['name']} of {a} and {top['matched']} of {b}, {TITLES.get(top['what'], top['what'])}: "
         f"{top['a']:.3f} against {top['b']:.3f} (difference {top['change']:+.3f}, 95 % {top['low']:+.3f} to "
@@ -149,8 +149,8 @@ def sinks(table: pl.DataFrame, a: str, b: str) -> list[str]:
         [name for name, x, y in zip(names, *sides, strict=True) if y and not x] for sides in ((was, now), (now, was))
     )
     return [
-        f"Sinks (half of the weight or more on no word): {sum(was)} of {len(names)} heads in {a}, {sum(now)} in {b}. "
-        f"New: {_few(new)}. Gone: {_few(gone)}."
+        f"Sinks (half of the weight or more on no word): {sum(was)} of {len(names)} heads of {a}, and {sum(now)} of the "
+        f"heads of {b} that are compared with them. By the names in {a}, new in {b}: {_few(new)}; gone: {_few(gone)}."
     ]
 
 
@@ -210,7 +210,8 @@ def _summary(table: pl.DataFrame) -> str:
 
 def _largest(table: pl.DataFrame) -> str:
     columns = ["stack", "name", "matched", "what", "a", "b", "change", "low", "high", "size", "clear"]
-    rows = [list(row) for row in sized(table).select(columns).head(TOP).rows()]
+    named = pl.col("what").replace(TITLES)
+    rows = [list(row) for row in sized(table).with_columns(named).select(columns).head(TOP).rows()]
     return _html_table(
         ["stack", "head of a", "head of b", "number", "a", "b", "b − a", "low", "high", "size", "clear"], rows
     )
