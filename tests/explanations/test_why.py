@@ -113,3 +113,11 @@ def test_the_words() -> None:
         "Of what 'dog' is made of (query): +2.00 embedding from 'dog', -0.50 L0.H1 from 'old', +0.10 bias.\n"
         "Of what 'old' is made of (key): +1.60 L0.H1 from 'the'."
     )
+
+
+def test_heads_of_an_encoder_and_a_decoder_are_told_apart(load) -> None:
+    """What brought a query of cross-attention is the decoder, and a key the encoder: never a bare L0.H0."""
+    trace = load("tiny:bart", "translation").trace("the old city", "the dog was old")
+    rows = trace.why(1, 0, 2, 1, stack="cross").table
+    heads = {row["component"].split()[0] for row in rows.filter(pl.col("head").is_not_null()).to_dicts()}
+    assert heads == {"encoder", "decoder", "cross"}

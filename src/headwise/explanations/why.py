@@ -277,11 +277,11 @@ def _by_key(slope: Float[Tensor, "one query head d_head"], alpha: Tensor, value:
 
 def _head_rows(trace: Trace, place: Place, parts: Float64[Tensor, "head key"]) -> Iterator[Row]:
     stack, layer = place
-    tokens = trace.keys(stack).tokens
+    tokens, of = trace.keys(stack).tokens, "" if stack == "self" else f"{stack} "
     for head, row in enumerate(parts.tolist()):
         for key, part in enumerate(row):
             if part != 0.0:
-                yield {"component": f"L{layer}.H{head}", "stack": stack, "layer": layer, "head": head, "place": key,
+                yield {"component": f"{of}L{layer}.H{head}", "stack": stack, "layer": layer, "head": head, "place": key,
                        "token": tokens[key], "part": part}  # fmt: skip
 
 

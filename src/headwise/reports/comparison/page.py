@@ -149,8 +149,9 @@ def sinks(table: pl.DataFrame, a: str, b: str) -> list[str]:
         [name for name, x, y in zip(names, *sides, strict=True) if y and not x] for sides in ((was, now), (now, was))
     )
     return [
-        f"Sinks (half of the weight or more on no word): {sum(was)} of {len(names)} heads of {a}, and {sum(now)} of the "
-        f"heads of {b} that are compared with them. By the names in {a}, new in {b}: {_few(new)}; gone: {_few(gone)}."
+        f"Sinks (half of the weight or more on no word): {sum(was)} of {len(names)} heads of {a}, and {sum(now)} of "
+        f"the heads of {b} that are compared with them. By the names in {a}, new in {b}: {_few(new)}; gone: "
+        f"{_few(gone)}."
     ]
 
 
