@@ -41,6 +41,15 @@ def test_caption_and_data_are_beside_it(tmp_path: Path) -> None:
     assert "Where it goes" in (tmp_path / "f.svg").read_text()
 
 
+def test_every_table_of_a_figure_is_a_file_that_can_be_read(tmp_path: Path) -> None:
+    """A dashed line is a table of one row, and comes after what it is drawn through."""
+    spec = {**SPEC, "datasets": {"line": [{"x": 32}], **SPEC["datasets"]}}
+    written = save_paper(spec, tmp_path / "f.svg", Paper())
+    assert [path.name for path in written] == ["f.svg", "f.caption.txt", "f.csv", "f-2.csv"]
+    assert pl.read_csv(tmp_path / "f.csv").sort("layer").equals(TABLE)
+    assert pl.read_csv(tmp_path / "f-2.csv").to_dicts() == [{"x": 32}]
+
+
 def test_the_figure_is_light_and_the_result_is_left_as_it_is() -> None:
     drawn = styled({"title": "x", "config": {"background": "#000"}}, Paper(font="Palatino", title=False))
     assert drawn == {"config": {"background": "white", "font": "Palatino"}}

@@ -180,9 +180,11 @@ def show(
     path = save or Path(f"{figure}.svg")
     if width is not None or font is not None or no_title:
         from headwise.plots.paper import Paper, inches, save_paper
+        from headwise.reports.page import named
 
         asked = Paper(None if width is None else inches(width), font, not no_title)
-        written = save_paper(result.spec(figure), path, asked, of=_of(result))
+        spec = named(result.spec(figure), result.manifest["model"]["name"])
+        written = save_paper(spec, path, asked, of=_of(result))
         print(f"wrote {', '.join(map(str, written))}")
         return
     from headwise.plots.theme import save_chart
@@ -205,9 +207,12 @@ def _every_first_by() -> list[list[str]]:
 
 
 def _of(result: Result) -> str:
-    """What a result is of, for a caption."""
+    """What a result is of, for a caption: the checkpoint's own name."""
+    from headwise.reports.verdict import real_name
+
     manifest = result.manifest
-    return f"{manifest['model']['name']} on {manifest['plan']['corpus']['name']}, {manifest['documents']:,} texts"
+    name = real_name(manifest["model"]["name"])
+    return f"{name} on {manifest['plan']['corpus']['name']}, {manifest['documents']:,} texts"
 
 
 def reading(

@@ -10,10 +10,9 @@ points. The caption has the title, what it says under it, the model and the corp
 from __future__ import annotations
 
 import copy
-import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,9 @@ def save_paper(spec: Mapping[str, Any], path: Path, paper: Paper, *, of: str = "
         content = vl_convert.svg_to_pdf(_scaled(svg, scale))
     else:
         content = vl_convert.vegalite_to_png(drawn, scale=scale, ppi=PPI)
-    beside = {f"{path.stem}.caption.txt": caption(spec, of).encode("utf-8"), f"{path.stem}.csv": data(spec)}
+    tables = data(spec)
+    names = [f"{path.stem}.csv", *(f"{path.stem}-{at}.csv" for at in range(2, len(tables) + 1))]
+    beside = {f"{path.stem}.caption.txt": caption(spec, of).encode("utf-8"), **dict(zip(names, tables, strict=False))}
     write_files(path.parent, {path.name: content, **beside})
     return [path, *(path.parent / name for name in beside)]
 
@@ -94,14 +95,14 @@ def caption(spec: Mapping[str, Any], of: str) -> str:
     return " ".join(line if line.endswith((".", "!", "?")) else f"{line}." for line in lines if line) + "\n"
 
 
-def data(spec: Mapping[str, Any]) -> bytes:
-    """What was drawn, one table below the other where there are several."""
-    buffer = io.BytesIO()
-    for rows in (spec.get("datasets") or {}).values():
-        plain = [{key: json.dumps(v) if isinstance(v, (list, dict)) else v for key, v in row.items()} for row in rows]
-        pl.DataFrame(plain, infer_schema_length=None, strict=False).write_csv(buffer)
-        buffer.write(b"\n")
-    return buffer.getvalue().rstrip(b"\n") + b"\n"
+def data(spec: Mapping[str, Any]) -> list[bytes]:
+    """The tables that were drawn, the longest first (the others are lines and labels), each as CSV."""
+    return [_csv(rows) for rows in sorted((spec.get("datasets") or {}).values(), key=len, reverse=True)]
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    plain = [{key: json.dumps(v) if isinstance(v, (list, dict)) else v for key, v in row.items()} for row in rows]
+    return pl.DataFrame(plain, infer_schema_length=None, strict=False).write_csv().encode("utf-8")
 
 
 def _width(svg: str) -> float:
