@@ -57,11 +57,10 @@ REASONS: dict[str, dict[str, str]] = {
         "identity": "input tokens have no position here: a repeated word is one vector, which no map tells apart",
         "mixing": "not run: 30 layers, where the 12 of demo-base take 29 s of processor a pair",
         "coref": "not run with untrained networks",
-        "distances": "not run with untrained networks",
         "norms": "not run with untrained networks",
         "nullspace": "not run with untrained networks",
     },
-    TUNED: {"": "fine-tuned for brunner2019; what its encoder was before has column demo"},
+    TUNED: {"": "not run, column demo has what its encoder was before"},
     DE_EN: {"": "its encoder reads German, these texts are English"},
     TAGGER: {"": "one layer over words, trained for Yang's claims; not a model that reads these texts"},
 }
