@@ -108,3 +108,11 @@ def test_random_orders_that_are_beaten_are_counted_each_way(better: int, kept: i
     assert (found.orders_beaten("deletion"), found.orders_beaten("insertion")) == (better, kept)
     assert found.beaten("deletion") == pytest.approx(better / 19)
     assert needed(found) == 19  # 18 of 19 are 94.7 %
+
+
+def test_what_does_not_move_to_two_digits_is_said_so() -> None:
+    """.9947 to .9943 read "from .99 to .99"."""
+    said = verdict(trial(deletion=(0.9947, 0.9943, 0.4)))
+    assert said.sentence.startswith(
+        "Removing the five words it names hardly moves the answer's probability of .99; five"
+    )

@@ -19,6 +19,7 @@ from headwise.cli import main
 from headwise.reports.onepage import TESTED, TESTED_BY, amount, card, html, interval, markdown, percent, without_lead
 from headwise.reports.verdict import (
     NAMES,
+    OF_WEIGHTS,
     SENTENCES,
     Judgement,
     accuracy_of,
@@ -27,6 +28,7 @@ from headwise.reports.verdict import (
     outcomes,
     plain,
     real_name,
+    sentences,
 )
 from headwise.studies.answers import VERDICTS, Number, Tested, Vote
 
@@ -198,3 +200,14 @@ def test_the_verb_writes_the_page_and_gives_pipelines_a_code(monkeypatch, capsys
     assert (code, err.splitlines()[-1]) == (1, 'headwise: failed: texts is 3 (--fail-if "texts<4")')
     assert headwise("--fail-if", "texts<3")[0] == 0
     assert headwise("--fail-if", "sinks>3")[0] == 2
+
+
+@pytest.mark.parametrize("each", OF_WEIGHTS)
+@pytest.mark.parametrize(("unique", "told"), [("no", False), ("with care", True), ("yes", True)])
+def test_no_single_weight_may_be_written_where_weights_are_not_unique(each, unique, told: bool) -> None:
+    """“nothing of single weights” stood above “head h puts x % of its weight on token k”."""
+    tested, came = each
+    may, may_not = sentences(outcomes([Vote("unique", unique, ""), Vote(tested, came, "")]))
+    assert (SENTENCES[each][0] in may) == told
+    assert SENTENCES[each][1] in may_not
+    assert SENTENCES["unique", unique][0] in may

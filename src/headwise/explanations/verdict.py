@@ -72,11 +72,13 @@ def _facts(trial: Trial, units: str) -> str:
     others = sorted(curve[at] for curve in trial.random_deletion if curve[at] == curve[at])
     left = f"{number(others[0])}–{number(others[-1])}" if others else "nothing to read"
     before, after = trial.deletion[0], trial.deletion[at]
-    moved = "lowers" if after < before else "does not lower"
+    moved = f"{'lowers' if after < before else 'does not lower'} the answer's probability from {number(before)} to "
+    if number(before) == number(after):
+        moved = "hardly moves the answer's probability of "
     named = "the word" if trial.named == 1 else f"the {_some(trial.named, units)}"
     named = f"the {_some(trial.named, units)}" if units != "words" else named
     return (
-        f"Removing {named} it names {moved} the answer's probability from {number(before)} to {number(after)}; "
+        f"Removing {named} it names {moved}{number(after)}; "
         f"{_some(trial.named, units)} by lot leave{'s' if trial.named == 1 else ''} {left}"
     )
 

@@ -122,6 +122,10 @@ SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
     ),
 }
 
+OF_WEIGHTS = (  # which allow a single weight to be told: not where weights are not unique
+    ("carries", "with care"), ("parked", "yes"), ("parked", "with care"), ("parked", "no"),
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -152,18 +156,26 @@ def judged(results: Results, right: Sequence[bool] = ()) -> Judgement:
     votes = [(name, vote) for name, result in results.items() for vote in votes_of(name, result)]
     worst = worst_of([vote.verdict for _, vote in votes]) or "with care"
     outcome = outcomes([vote for _, vote in votes])
-    pairs = [SENTENCES[tested, came] for tested, came in outcome.items() if came is not None or tested == "matters"]
+    may, may_not = sentences(outcome)
     return Judgement(
         verdict=worst,
         short=verdict(votes),
         decided_by=tuple(name for name, vote in votes if vote.verdict == worst),
         votes=tuple((name, vote.tested, vote.verdict, vote.because) for name, vote in votes),
         numbers=(*deciding(votes, worst, results), *accuracy_of(right)),
-        may=tuple(pair[0] for pair in pairs),
-        may_not=tuple(pair[1] for pair in pairs),
+        may=may,
+        may_not=may_not,
         not_tested=tuple(tested for tested, came in outcome.items() if came is None),
         facts=facts_of(results),
     )
+
+
+def sentences(outcome: Mapping[Tested, Verdict | None]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What may be written and what not, by what was tested; no single weight where the weights are not unique."""
+    told = [(tested, came) for tested, came in outcome.items() if came is not None or tested == "matters"]
+    unsure = outcome["unique"] == "no"
+    may = tuple(SENTENCES[each][0] for each in told if not (unsure and each in OF_WEIGHTS))
+    return may, tuple(SENTENCES[each][1] for each in told)
 
 
 def votes_of(name: str, result: Result) -> list[Vote]:
