@@ -118,3 +118,14 @@ def test_pages_of_models_open_on_no_sink(name: str, task: str | None, stack: str
     place = (shown.quantities[0].layers.index(page.start["layer"]), shown.quantities[0].heads.index(page.start["head"]))
     assert not lit[place].sink or all(one.sink for one in lit.flatten())
     assert not shown.queries.special[int(page.start["token"])]
+
+
+@pytest.mark.parametrize(("tokens", "head"), [(16, 0), (17, 1)])
+def test_far_is_further_than_three_tokens_in_all_but_short_texts(tokens: int, head: int) -> None:
+    """Head 0 is a band two tokens off, and the sharper one; head 1 looks ten tokens away."""
+    maps = np.full((1, 2, tokens, tokens), 0.001, np.float32)
+    maps[0, 0] += 0.9 * np.eye(tokens, k=-2, dtype=np.float32)
+    maps[0, 1] += 0.5 * np.eye(tokens, k=-10, dtype=np.float32)
+    words = side(tuple(f"w{at}" for at in range(tokens)))
+    stack = replace(stack_of(maps, sinks=()), queries=words, keys=words)
+    assert opening(stack)["head"] == head

@@ -1,7 +1,7 @@
 """Which heads are worth a look: where a page opens, and the strip of telling heads above its maps.
 
-A page opens at the head that looks most sharply at words further away than the next one, among those that are no
-sinks, and at the token where it does so most; an encoder–decoder on its cross-attention. The strip has, of the same
+A page opens at the head that looks most sharply at words far away (further than the next one, in texts of more than
+SHORT tokens further than REACH), among those that are no sinks, and at the token where it does so most; an encoder–decoder on its cross-attention. The strip has, of the same
 stack, the head that looks most at the previous token, at the next one, at its own, most far away, from a repeated word
 to what followed it before (induction, where words are repeated), the one that parks most, and the one whose map has
 least to do with its output. Of cross-attention it has the head that pairs words up: alignment, by pattern alone; how
@@ -21,6 +21,7 @@ from headwise.viewer.payload import Side, Stack, Telling
 
 CLEAR = 0.25  # of the weight, from where a head is said to look at neighbours
 REPEATED = 2  # words that were there before, from where induction is looked for
+SHORT, REACH = 16, 3  # tokens of a text, and how near a word may be, to be called near
 NULL = 0.05  # of the squared weights in the null space, from where a map is unlike what reaches the output
 
 
@@ -42,7 +43,8 @@ def looks(stack: Stack) -> Looks | None:
     square = stack.queries == stack.keys
     causal = square and alpha.shape[2] > 1 and not np.triu(alpha.max((0, 1)), 1).any()
     words = ~np.array(stack.queries.special, bool)[:, None] & (~parking(stack.keys, causal=causal))
-    near = np.abs(np.subtract.outer(np.arange(alpha.shape[2]), np.arange(alpha.shape[3]))) <= 1
+    reach = REACH if alpha.shape[3] > SHORT else 1
+    near = np.abs(np.subtract.outer(np.arange(alpha.shape[2]), np.arange(alpha.shape[3]))) <= reach
     sinks = np.zeros(alpha.shape[:2], bool)
     if stack.facts is not None:
         sinks = np.array([[lit.sink for lit in row] for row in stack.facts.lamps])
@@ -70,7 +72,7 @@ def opening(stack: Stack) -> dict[str, str | int]:
 
 
 def opening_head(stack: Stack) -> tuple[int, int] | None:
-    """The place of the head that looks most sharply at words further away than the next one; never a sink's.
+    """The place of the head that looks most sharply at words far away; never a sink's.
 
     Its score is the mean over rows of the largest weight on such a word. Where all heads are sinks, they compete.
     """
