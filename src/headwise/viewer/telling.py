@@ -1,11 +1,12 @@
 """Which heads are worth a look: where a page opens, and the strip of telling heads above its maps.
 
 A page opens at the head that looks most sharply at words far away (further than the next one, in texts of more than
-SHORT tokens further than REACH), among those that are no sinks, and at the token where it does so most; an encoder–decoder on its cross-attention. The strip has, of the same
-stack, the head that looks most at the previous token, at the next one, at its own, most far away, from a repeated word
-to what followed it before (induction, where words are repeated), the one that parks most, and the one whose map has
-least to do with its output. Of cross-attention it has the head that pairs words up: alignment, by pattern alone; how
-right it is, `headwise align --gold` tells. Syntax is told where a run of `syntax` is given (parsed.py).
+SHORT tokens further than REACH), among those that are no sinks, and at the token where it does so most; an
+encoder–decoder on its cross-attention. The strip has, of the same stack, the head that looks most at the previous
+token, at the next one, at its own, most far away, from a repeated word to what followed it before (induction, where
+words are repeated), the one that parks most, and the one whose map has least to do with its output. Of cross-attention
+it has the head that pairs words up: alignment, by pattern alone; how right it is, `headwise align --gold` tells. Syntax
+is told where a run of `syntax` is given (parsed.py).
 """
 
 from __future__ import annotations
