@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 import torch
 
-from headwise.cli.inspect import _cell, _verdict, telling_head
+from headwise.cli.inspect import _cell, _chosen, _rich_table, _verdict, telling_head
 from headwise.cli.view import LARGE, choices_of, written
 from headwise.errors import InputError
 from headwise.traces import NullSpace, Trace
@@ -73,6 +73,18 @@ def table(shares: list[float | None]) -> pl.DataFrame:
 
 def stand(**maps: torch.Tensor) -> Any:
     return Stand({"raw": random_maps(), "norm": random_maps(), **maps}, null_space())
+
+
+def test_a_layer_or_head_that_is_not_there_is_refused_and_numbers_stand_right() -> None:
+    rows = table([0.1, 0.2, 0.1, 0.3, 0.7, 0.6])
+    assert _chosen(rows, 7, 1)["null_share"].to_list() == [0.7]
+    assert _chosen(rows, None, None).equals(rows)
+    for wanted, said in (((5, None), "A layer of this model is one of [4, 7], but 5 was asked for."),
+                         ((None, 3), "A head of this model is one of [0, 1, 2], but 3 was asked for.")):  # fmt: skip
+        with pytest.raises(InputError) as told:
+            _chosen(rows, *wanted)
+        assert str(told.value) == said
+    assert {column.justify for column in _rich_table(rows, "a title").columns} == {"right"}
 
 
 def test_a_figure_is_of_the_head_with_most_in_the_null_space() -> None:

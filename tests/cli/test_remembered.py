@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwise.cli import list_, main, reproduce
-from headwise.cli.remembered import digest, remembered
+from headwise.cli.remembered import digest, listed, remembered
 
 ROWS = [["a", "b"]]
 
@@ -32,6 +32,13 @@ def test_made_once_and_again_where_the_cache_is_damaged(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     assert remembered("x", lambda: ROWS, home=file) == ROWS  # nowhere to write
+
+
+def test_a_program_that_is_loaded_is_asked_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may know more by now: what was registered in this process."""
+    monkeypatch.setattr("headwise.cli.remembered.remembered", lambda *_: pytest.fail("an old list"))
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert listed("x", lambda: ROWS) == ROWS
 
 
 def test_an_edit_is_seen(tmp_path: Path) -> None:
@@ -72,6 +79,8 @@ def test_the_second_answer_needs_no_torch(
             main()
         assert not left.value.code
         first += capfd.readouterr().out
+    assert "surface" in first
+    assert "clark2019" in first
     second = subprocess.run(
         [sys.executable, "-c", LISTED.format(asked=asked)], capture_output=True, text=True, check=True
     )

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
+from headwise.cli.reproduce import _print_verdicts
 from headwise.cli.tables import chosen, print_table
 from headwise.errors import InputError
 
@@ -55,3 +56,24 @@ def test_the_table_in_print(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split()[0] for line in out[2:4]] == ["L0.H0", "L0.H1"]
     assert "[red]b[/red]" in out[3], "a corpus cannot colour the terminal"
     assert " – " in out[3]
+
+
+def test_the_verdicts_in_print(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each column under its name; why a claim is open stands with its verdict."""
+    row = {
+        "item": "fig1",
+        "claim": "it-falls",
+        "theirs": "0.9",
+        "ours": "0.8",
+        "n": "40",
+        "control": "0.1",
+        "rule": ">0.5",
+    }
+    table = pl.DataFrame([{**row, "verdict": "holds", "why": ""}, {**row, "verdict": "undecided", "why": "few"}])
+    _print_verdicts(table, "tiny:bert")
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.split() and "─" not in line]
+    assert lines == [
+        ["item", "claim", "paper", "tiny:bert", "n", "control", "verdict", "rule"],
+        ["fig1", "it-falls", "0.9", "0.8", "40", "0.1", "holds", ">0.5"],
+        ["fig1", "it-falls", "0.9", "0.8", "40", "0.1", "undecided:", "few", ">0.5"],
+    ]

@@ -7,24 +7,15 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from references.scripts import script
 
 ROOT = Path(__file__).parents[2]
 
 
-def tool(name: str) -> ModuleType:
-    found = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[name] = module
-    found.loader.exec_module(module)
-    return module
-
-
-mutations, by_hand, trials = tool("mutations"), tool("by_hand"), tool("trials")
+mutations, by_hand, trials = (script(f"tools/{name}.py", name=name) for name in ("mutations", "by_hand", "trials"))
 
 SOURCE = '''
 """A docstring."""

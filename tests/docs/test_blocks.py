@@ -2,9 +2,9 @@
 
 Python blocks of a page share one namespace, in order; commands run in this process. Both run in a folder of their own
 with small stand-ins under the names that the pages use (`wiki.txt`, `bert-base-uncased`, …: see `world`), for no model
-and no data set can be fetched here. What asks for Ray or a GPU is run without it. Commands of other programs (make,
-pip, python FILE, ray, npm) are only checked to name what exists: CI itself runs make and pip, and Ray has tests of its
-own.
+and no data set can be fetched here. What asks for Ray or a GPU is run without it, and a claim has one control of a
+kind. Commands of other programs (make, pip, python FILE, ray, npm) are only checked to name what exists: CI itself runs
+make and pip, and Ray has tests of its own.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ def headwise(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(sys, "argv", ["headwise", *arguments])
     if arguments[0] == "serve":  # would not end; its options are read, then --help ends it (tests/browser drives it)
         monkeypatch.setattr(sys, "argv", ["headwise", *arguments, "--help"])
+    if arguments[0] == "reproduce" and not {"--list", "--controls"} & {*arguments}:  # tests/papers has them all
+        monkeypatch.setattr(sys, "argv", ["headwise", *arguments, "--controls", "1"])
     if "ray" in arguments:  # a cluster takes long to start, or is elsewhere; tests/engine has the two engines agree
         monkeypatch.setattr(sys, "argv", ["headwise", *("local" if word == "ray" else word for word in arguments)])
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
@@ -10,6 +9,7 @@ import pytest
 
 from docs.pages import ROOT, blocks, commands
 from headwise.studies import STUDIES
+from references.scripts import script
 
 FOLDER = ROOT / "docs" / "studies"
 PAGES = sorted(page.stem for page in FOLDER.glob("*.md") if page.stem != "index")
@@ -25,12 +25,7 @@ def test_a_page_of_a_study_runs_it(name: str) -> None:
 
 def hooks() -> ModuleType:
     """What the site does to the pages, from docs/.mkdocs."""
-    found = spec_from_file_location("docs_hooks", ROOT / "docs" / ".mkdocs" / "hooks.py")
-    assert found is not None
-    assert found.loader is not None
-    module = module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+    return script("docs/.mkdocs/hooks.py", name="docs_hooks")
 
 
 def test_the_index_shows_every_study_in_its_own_words() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -14,18 +13,14 @@ import pytest
 from headwise.papers import PAPERS
 from headwise.papers.claim import settled
 from headwise.papers.evidence import between, claims_by_models, from_table, whole
+from references.scripts import script
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def evidence() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("evidence", ROOT / "experiments" / "evidence.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("experiments/evidence.py")
 
 
 def test_pages_are_as_the_rules_make_them(evidence: ModuleType) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,19 +12,12 @@ from safetensors.torch import load_file
 
 import headwise as hw
 from headwise.models.tiny import tiny_model
-
-SCRIPT = Path(__file__).parents[2] / "experiments" / "finetune" / "finetune.py"
+from references.scripts import script
 
 
 @pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("finetune", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["finetune"] = module  # dataclasses look themselves up there
-    spec.loader.exec_module(module)
-    return module
+def finetune():
+    return script("experiments/finetune/finetune.py")
 
 
 @pytest.fixture
@@ -43,46 +34,46 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "tiny", tmp_path / "data"
 
 
-def test_measures_by_hand(script) -> None:
-    got = script.measures([1, 1, 1, 0, 0, 0, 0, 1], [1, 1, 0, 0, 0, 1, 0, 1])  # tp 3, fp 1, fn 1, tn 3
+def test_measures_by_hand(finetune) -> None:
+    got = finetune.measures([1, 1, 1, 0, 0, 0, 0, 1], [1, 1, 0, 0, 0, 1, 0, 1])  # tp 3, fp 1, fn 1, tn 3
     assert got == {"accuracy": 0.75, "f1": 0.75, "mcc": 0.5, "majority": 0.5}
-    assert script.measures([1, 1], [1, 0])["mcc"] == 0.0  # one answer for all
-    assert script.measures([0, 1], [1, 0])["mcc"] == -1.0
+    assert finetune.measures([1, 1], [1, 0])["mcc"] == 0.0  # one answer for all
+    assert finetune.measures([0, 1], [1, 0])["mcc"] == -1.0
 
 
-def test_every_text_once_an_epoch_and_batches_of_like_length(script) -> None:
+def test_every_text_once_an_epoch_and_batches_of_like_length(finetune) -> None:
     lengths = [5 + at * 7 % 40 for at in range(131)]
-    recipe = script.Recipe("cola", batch=8)
-    batches = script.bucketed(lengths, recipe, 0)
+    recipe = finetune.Recipe("cola", batch=8)
+    batches = finetune.bucketed(lengths, recipe, 0)
     assert sorted(at for batch in batches for at in batch) == list(range(131))
-    assert batches != script.bucketed(lengths, recipe, 1)
-    assert batches == script.bucketed(lengths, recipe, 0)
+    assert batches != finetune.bucketed(lengths, recipe, 1)
+    assert batches == finetune.bucketed(lengths, recipe, 0)
     assert max(max(lengths[at] for at in b) - min(lengths[at] for at in b) for b in batches) <= 5
 
 
-def test_the_rate_goes_up_and_down(script) -> None:
-    recipe = script.Recipe("cola", rate=1.0, warmup=0.2)
-    rates = [script.rate_at(step, 10, recipe) for step in range(10)]
+def test_the_rate_goes_up_and_down(finetune) -> None:
+    recipe = finetune.Recipe("cola", rate=1.0, warmup=0.2)
+    rates = [finetune.rate_at(step, 10, recipe) for step in range(10)]
     assert rates == pytest.approx([1 / 2, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
 
 
-def test_a_stopped_run_ends_as_one_that_was_not(script, places, tmp_path, monkeypatch) -> None:
+def test_a_stopped_run_ends_as_one_that_was_not(finetune, places, tmp_path, monkeypatch) -> None:
     source, data = places
-    recipe = script.Recipe("cola", epochs=2, batch=4, rate=1e-3)
-    whole = script.fine_tune(recipe, source, data, tmp_path / "whole", tmp_path / "a")
-    monkeypatch.setattr(script, "SAVE_EVERY", 2)
-    rate_at = script.rate_at
+    recipe = finetune.Recipe("cola", epochs=2, batch=4, rate=1e-3)
+    whole = finetune.fine_tune(recipe, source, data, tmp_path / "whole", tmp_path / "a")
+    monkeypatch.setattr(finetune, "SAVE_EVERY", 2)
+    rate_at = finetune.rate_at
 
     def stop(step: int, steps: int, recipe: object) -> float:
         if step == 5:
             raise KeyboardInterrupt
         return rate_at(step, steps, recipe)
 
-    monkeypatch.setattr(script, "rate_at", stop)
+    monkeypatch.setattr(finetune, "rate_at", stop)
     with pytest.raises(KeyboardInterrupt):
-        script.fine_tune(recipe, source, data, tmp_path / "parts", tmp_path / "b")
-    monkeypatch.setattr(script, "rate_at", rate_at)
-    assert script.fine_tune(recipe, source, data, tmp_path / "parts", tmp_path / "b") == whole
+        finetune.fine_tune(recipe, source, data, tmp_path / "parts", tmp_path / "b")
+    monkeypatch.setattr(finetune, "rate_at", rate_at)
+    assert finetune.fine_tune(recipe, source, data, tmp_path / "parts", tmp_path / "b") == whole
     one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
     assert all(torch.equal(one[name], other[name]) for name in one)
     results = [json.loads((tmp_path / name / "cola.json").read_text()) for name in ("a", "b")]
@@ -92,8 +83,8 @@ def test_a_stopped_run_ends_as_one_that_was_not(script, places, tmp_path, monkey
     assert loaded.hf.config.id2label == {0: "unacceptable", 1: "acceptable"}
 
 
-def test_another_recipe_is_not_mixed_in(script, places, tmp_path) -> None:
+def test_another_recipe_is_not_mixed_in(finetune, places, tmp_path) -> None:
     source, data = places
-    script.fine_tune(script.Recipe("cola", epochs=1, batch=4), source, data, tmp_path / "x", tmp_path)
+    finetune.fine_tune(finetune.Recipe("cola", epochs=1, batch=4), source, data, tmp_path / "x", tmp_path)
     with pytest.raises(SystemExit, match="was begun with"):
-        script.fine_tune(script.Recipe("cola", epochs=1, batch=4, seed=1), source, data, tmp_path / "x", tmp_path)
+        finetune.fine_tune(finetune.Recipe("cola", epochs=1, batch=4, seed=1), source, data, tmp_path / "x", tmp_path)

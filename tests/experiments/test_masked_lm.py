@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,21 +10,15 @@ import torch
 
 import headwise as hw
 from headwise.models.tiny import tiny_model
+from references.scripts import script
 
-SCRIPT = Path(__file__).parents[2] / "experiments" / "masked-lm" / "head.py"
 LINES = ["the sea is big and the old dog was there", "it was the end of it all , so they say",
          "the sun , again , was the end of the day", "they say it is the old sea"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("masked_lm_head", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["masked_lm_head"] = module
-    spec.loader.exec_module(module)
-    return module
+def head():
+    return script("experiments/masked-lm/head.py")
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +33,10 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return root / "tiny", root / "data"
 
 
-def test_the_encoder_stays_and_the_loss_falls(script, places, tmp_path: Path) -> None:
+def test_the_encoder_stays_and_the_loss_falls(head, places, tmp_path: Path) -> None:
     source, data = places
-    recipe = script.Recipe(passes=2, epochs=6, batch=8, rate=0.02)
-    found = script.make(recipe, source, data, tmp_path / "out")
+    recipe = head.Recipe(passes=2, epochs=6, batch=8, rate=0.02)
+    found = head.make(recipe, source, data, tmp_path / "out")
     assert found["curve"][-1] < found["curve"][0] - 0.1
     assert found["scored"]["perplexity"] == pytest.approx(math.exp(found["scored"]["nats"]), rel=1e-3)
     before, after = tiny_model("bert")[0].state_dict(), hw.load(str(tmp_path / "out"), task="masked-lm").hf
@@ -53,11 +45,11 @@ def test_the_encoder_stays_and_the_loss_falls(script, places, tmp_path: Path) ->
     assert after.cls.predictions.decoder.weight is after.base_model.embeddings.word_embeddings.weight
 
 
-def test_a_stopped_run_ends_as_one_that_was_not(script, places, tmp_path: Path, monkeypatch) -> None:
+def test_a_stopped_run_ends_as_one_that_was_not(head, places, tmp_path: Path, monkeypatch) -> None:
     source, data = places
-    recipe = script.Recipe(passes=1, epochs=3, batch=8)
-    whole = script.make(recipe, source, data, tmp_path / "whole")
-    write, calls = script.write_files, []
+    recipe = head.Recipe(passes=1, epochs=3, batch=8)
+    whole = head.make(recipe, source, data, tmp_path / "whole")
+    write, calls = head.write_files, []
 
     def stop(folder: Path, files: dict[str, bytes]) -> None:
         write(folder, files)
@@ -65,23 +57,23 @@ def test_a_stopped_run_ends_as_one_that_was_not(script, places, tmp_path: Path, 
         if len(calls) == 3:  # the recipe, the states, the first epoch
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(script, "write_files", stop)
+    monkeypatch.setattr(head, "write_files", stop)
     with pytest.raises(KeyboardInterrupt):
-        script.make(recipe, source, data, tmp_path / "cut")
+        head.make(recipe, source, data, tmp_path / "cut")
     monkeypatch.undo()
-    assert script.make(recipe, source, data, tmp_path / "cut") == whole
+    assert head.make(recipe, source, data, tmp_path / "cut") == whole
     with pytest.raises(SystemExit, match="was begun with"):
-        script.make(script.Recipe(passes=1, epochs=4, batch=8), source, data, tmp_path / "cut")
+        head.make(head.Recipe(passes=1, epochs=4, batch=8), source, data, tmp_path / "cut")
 
 
-def test_the_score_is_the_loss_that_the_study_takes(script, places, tmp_path: Path) -> None:
+def test_the_score_is_the_loss_that_the_study_takes(head, places, tmp_path: Path) -> None:
     """`importance` masks the same tokens and has the same mean loss, text by text."""
     source, data = places
-    found = script.make(script.Recipe(passes=1, epochs=1), source, data, tmp_path / "out")
+    found = head.make(head.Recipe(passes=1, epochs=1), source, data, tmp_path / "out")
     model = hw.load(str(tmp_path / "out"), task="masked-lm")
     from headwise.studies.importance import lesson
 
-    texts = script.read(model, data / script.SCORED, script.Recipe(), 9)
+    texts = head.read(model, data / head.SCORED, head.Recipe(), 9)
     asked = lesson(model, texts, torch.arange(len(texts)), 0)
     logits = model.forward(model.batch(asked.texts)).logits
     log_p = logits.log_softmax(-1)
@@ -91,5 +83,5 @@ def test_the_score_is_the_loss_that_the_study_takes(script, places, tmp_path: Pa
     assert found["scored"]["segments"] == len(texts) == 2
 
 
-def test_frequencies_by_hand(script) -> None:
-    assert script.frequencies(torch.tensor([1, 1, 2]), 4).exp().tolist() == pytest.approx([1 / 7, 3 / 7, 2 / 7, 1 / 7])
+def test_frequencies_by_hand(head) -> None:
+    assert head.frequencies(torch.tensor([1, 1, 2]), 4).exp().tolist() == pytest.approx([1 / 7, 3 / 7, 2 / 7, 1 / 7])

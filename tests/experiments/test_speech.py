@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-FILE = Path(__file__).parents[2] / "experiments" / "speech" / "heads.py"
+from references.scripts import ROOT, script
 
 
 @pytest.fixture(scope="module")
 def heads() -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location("speech_heads", FILE)
-    module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FILE.parent))  # voice.py stands beside it
-        spec.loader.exec_module(module)
-        yield module
+        patch.syspath_prepend(str(ROOT / "experiments" / "speech"))  # voice.py stands beside it
+        yield script("experiments/speech/heads.py")
 
 
 def test_weights_on_the_frames_of_a_word_are_summed(heads: ModuleType) -> None:

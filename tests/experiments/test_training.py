@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from headwise.callbacks import NUMBERS
+from references.scripts import script
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "training"
 
 
 @pytest.fixture(scope="module")
 def page():
-    spec = importlib.util.spec_from_file_location("training_page", FOLDER / "page.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["training_page"] = module
-    spec.loader.exec_module(module)
-    return module
+    return script("experiments/training/page.py")
 
 
 def heads(*drifts: float) -> pl.DataFrame:

@@ -91,6 +91,9 @@ def test_items_that_show_single_heads_are_drawn(paper: str, items: list[str], da
             "brunner2020": {"fig6": "raw, effective and null attention", "alternative": "two attentions"}}  # fmt: skip
     for item, words in said[paper].items():
         assert words in (out / "figures" / f"{item}-maps.svg").read_text("utf-8")
+    if paper == "clark2019":  # the first twelve words of a text of thirteen
+        lines = (out / "figures" / "fig1-maps.svg").read_text("utf-8")
+        assert (">purred<" in lines, ">.<" in lines) == (True, False)
 
 
 RELATION = {"stack": "self", "best": True, "count": 60, "accuracy": 0.7, "low": 0.6, "high": 0.8}
@@ -209,6 +212,7 @@ def test_items_have_several_names_and_unknown_ones_are_listed() -> None:
         "fig2b", "fig9", "fig14",
     ]  # fmt: skip
     assert [item.id for item in chosen_items("kobayashi2020", ["fig11"])] == ["fig4"]
+    assert [item.id for item in chosen_items("kobayashi2020", ["fig13–17"])] == ["fig8"]
     with pytest.raises(UnknownNameError, match="rel-pos"):
         chosen_items("clark2019", ["fig99"])
     with pytest.raises(UnknownNameError, match="kobayashi2020"):

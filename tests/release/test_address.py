@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
@@ -12,12 +11,10 @@ from urllib.parse import unquote
 
 import pytest
 
+from references.scripts import script
+
 ROOT = Path(__file__).parents[2]
-SPEC = importlib.util.spec_from_file_location("address", ROOT / "release" / "address.py")
-assert SPEC is not None
-assert SPEC.loader is not None
-address = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(address)
+address = script("release/address.py")
 HOME = "some-one/head.wise"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import tomllib
@@ -10,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from references.scripts import script
+
 ROOT = Path(__file__).parents[2]
-SPEC = importlib.util.spec_from_file_location("supply", ROOT / "release" / "supply.py")
-assert SPEC is not None
-assert SPEC.loader is not None
-supply = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(supply)
+supply = script("release/supply.py")
 
 
 def test_every_pin_has_hashes() -> None:

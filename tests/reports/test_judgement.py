@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import polars as pl
@@ -65,13 +66,14 @@ def test_what_was_not_tested_says_who_would_and_ablation_is_a_test_of_heads() ->
     assert outcomes([Vote("heads", "with care", "")])["heads"] == "with care"
 
 
-def test_numbers_are_the_means_over_heads_and_shares_of_heads() -> None:
+def row(name: str, value: float, show: str, sink: bool) -> dict[str, object]:
+    """Of the table of lamps."""
     numbers = ("null_share", "unique_rows", "carried", "parked", "sent")
+    ends = {f"{n}{end}": value + by for n in numbers for end, by in (("", 0), ("_low", -0.1), ("_high", 0.1))}
+    return {"stack": "self", "name": name, "texts": 9, **ends, "show": show, "sink": sink}
 
-    def row(name: str, value: float, show: str, sink: bool) -> dict[str, object]:
-        ends = {f"{n}{end}": value + by for n in numbers for end, by in (("", 0), ("_low", -0.1), ("_high", 0.1))}
-        return {"stack": "self", "name": name, "texts": 9, **ends, "show": show, "sink": sink}
 
+def test_numbers_are_the_means_over_heads_and_shares_of_heads() -> None:
     found = numbers_of(pl.DataFrame([row("all", 0.4, "no", True), row("L0.H0", 0, "yes", False), row("L0.H1", 0, "no", True),
                                      row("L0.H2", 0, "yes", False), row("L0.H3", 0, "no", False)]))  # fmt: skip
     by_name = {one.name: one for one in found}
@@ -92,6 +94,18 @@ def test_the_numbers_that_decided_come_first_whichever_study_has_them() -> None:
     assert deciding(votes, "yes", {}) == (other, first)
     assert [amount(one) for one in (first, other)] == ["48\u00a0%", "1.00"]
     assert interval(Number("g", "", 0.1, 0.04, 0.153, 8, share=False)) == "0.04 to 0.15"
+
+
+@pytest.mark.parametrize(("of_lamps", "places"), [("no", "lamps other"), ("yes", "other lamps"), (None, "other lamps")])
+def test_the_numbers_of_the_lamps_stand_first_where_the_lamps_decided(of_lamps: Any, places: str) -> None:
+    table = pl.DataFrame([row("all", 0.4, "no", True), row("L0.H0", 0, "no", False)])
+    other = Number("a", "", 0.48, None, None, 8)
+    votes = [("norms", Vote("parked", "no", "", (other,)))] + (
+        [("lamps", Vote("unique", of_lamps, ""))] if of_lamps else []
+    )
+    numbers = {"lamps": numbers_of(table), "other": (other,)}
+    found = deciding(votes, "no", {"lamps": SimpleNamespace(table=table)})  # type: ignore[arg-type]
+    assert found == tuple(number for name in places.split() for number in numbers[name])
 
 
 @pytest.mark.parametrize(
