@@ -9,7 +9,7 @@ os.environ.setdefault("RAY_worker_niceness", "0")  # else its workers wait for a
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, wraps
 from hashlib import sha256
 from importlib.util import cache_from_source
@@ -20,6 +20,7 @@ from typing import Any
 import jaxtyping
 import pytest
 import torch
+from altair.utils import schemapi
 from hypothesis import settings
 from jaxtyping import _decorator, _import_hook
 from jaxtyping._import_hook import JaxtypingTransformer
@@ -72,6 +73,20 @@ _import_hook._optimized_cache_from_source = lambda _, path, debug=None: cache_fr
 )
 _jaxtyped = _decorator.jaxtyped
 jaxtyping.jaxtyped = _decorator.jaxtyped = _checked_at_first
+
+_tabulated, _TABLES = schemapi._FromDict.__init__, {}
+
+
+def _tabulated_once(self: Any, wrapper_classes: Iterable[type]) -> None:
+    """altair makes a table of all its classes for every channel that is written as a string; it is always the same."""
+    classes = tuple(wrapper_classes)
+    if classes not in _TABLES:
+        _tabulated(self, classes)
+        _TABLES[classes] = self.class_dict
+    self.class_dict = _TABLES[classes]
+
+
+schemapi._FromDict.__init__ = _tabulated_once
 
 import headwise as hw  # noqa: E402 - see above
 from headwise.errors import ModelError  # noqa: E402
@@ -127,11 +142,13 @@ def _proved_once(hf: Any) -> Any:
     return hf.proved_once
 
 
-@pytest.fixture
-def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a verb or `hw.load` names is read and proved once for all tests that ask for this. Leave it as it is."""
-    monkeypatch.setattr(loading, "_read", _read_once)
-    monkeypatch.setattr(loading, "prove", _proved_once)
+@pytest.fixture(autouse=True)
+def _models_are_read_once(request: pytest.FixtureRequest) -> None:
+    """Pages, verbs and reports name the same few models again and again: each is read and proved once for all."""
+    if request.path.parent.name in ("docs", "cli", "reports", "comparison", "papers"):
+        monkeypatch = request.getfixturevalue("monkeypatch")
+        monkeypatch.setattr(loading, "_read", _read_once)
+        monkeypatch.setattr(loading, "prove", _proved_once)
 
 
 @pytest.fixture(scope="session")

@@ -32,14 +32,16 @@ from trials import KILLED, SURVIVED, Trials, afresh, forked, outcome, written
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "out" / "mutants"
 COPY = OUT / "src"
-# Which tests belong to which package: by name, and those that stand elsewhere because they test many at once. The
-# slowest, which go through a whole run, are left out: what only they would notice counts as survived.
+# Which tests belong to which package: by name, and those that stand elsewhere because they test many at once. Those
+# marked slow, which go through whole runs, are left out: what only they would notice counts as survived.
 TESTS = {
     "measures": ("measures", "contracts/test_reductions.py", "contracts/test_records.py"),
     "stats": ("stats",),
     "reports": ("reports", "studies/test_answers.py", "studies/test_answers_tried.py"),
     "papers": ("papers", "experiments/test_evidence.py"),
-    "cli": ("cli",),
+    "cli": tuple(f"cli/test_{name}.py" for name in (
+        "cli", "choices", "fail_if", "json", "list", "ranges", "remembered", "settings", "tables",
+    )),
     "plots": ("plots", "studies/test_figures.py"),
 }  # fmt: skip
 SLOW = ("torch", "numpy", "scipy.stats", "polars", "altair", "transformers")

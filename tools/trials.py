@@ -184,7 +184,7 @@ class Trials:
 
     def _note(self, path: Path, note: Path) -> int:
         calls = Calls(Reached(self.source / "headwise" / self.package, self.source))
-        code = passing([str(path)], self.root, calls, imported=True)
+        code = passing([str(path), "-m", "not slow"], self.root, calls, imported=True)
         if code in (0, 1):
             note.write_text(calls.written(), encoding="utf-8")
         return code

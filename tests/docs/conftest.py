@@ -103,11 +103,6 @@ def _registries_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry, "_entries", known)
 
 
-@pytest.fixture(autouse=True)
-def _models_are_read_once(read_once: None) -> None:
-    """The same few models stand on many pages."""
-
-
 @pytest.fixture
 def world(stand_ins: Path, tmp_path: Path) -> Path:
     """A fresh copy for a page, as for a reader who begins with it."""

@@ -253,6 +253,7 @@ def test_what_needs_the_head_of_a_checkpoint_is_loaded_with_it(tmp_path: Path, m
     assert loaded == ["translation", None, "encoder"]
 
 
+@pytest.mark.slow
 def test_nothing_holds_for_a_network_that_learned_nothing(tmp_path: Path) -> None:
     """The tiny models are random: whatever is said of them is true of any network of their shape."""
     folder = tmp_path / "data" / "wikitext2"
