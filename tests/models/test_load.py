@@ -398,3 +398,8 @@ def saved_bert(load, tmp_path: Path) -> Path:
 )
 def test_what_the_hub_says_ends_with_a_whole_sentence(text: str, said: str) -> None:
     assert whole(text, 28) == said
+
+
+def test_a_file_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "dev.csv").write_text("a,b\n")
+    assert "dev.csv is a file; give the folder that save_pretrained wrote" in refused(tmp_path / "dev.csv")

@@ -200,6 +200,11 @@ def _check_folder(where: str) -> None:
         raise ModelError(
             f"A model's folder must exist, but {where[:120]} does not (looked for from {Path.cwd()}); check the path."
         )
+    if folder.is_file():
+        raise ModelError(
+            f"A model is a folder (or a .gguf file, or a name of the hub), but {where[:120]} is a file; give the "
+            "folder that save_pretrained wrote."
+        )
     if not folder.is_dir():
         return
     if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():

@@ -254,6 +254,7 @@ def checked(row: Sequence[Any], label: Any, skipped: Counter[str]) -> Iterator[T
         yield Text(text.strip(), None if pair is None else pair.strip(), 0, None if label is None else str(label))
 
 
+NUMBERING = re.compile(r"\b(id|idx|ids|index|key|no|nr|number)\b|^#", re.IGNORECASE)  # columns that hold no texts
 SEPARATORS = (";", "|", "\t")  # what other programs put between columns
 
 
@@ -275,7 +276,10 @@ def pick_columns(source: Source, there: Sequence[str]) -> tuple[list[str], str |
         )
     asked = [*map(str, source.columns or ()), *([] if label is None else [label])]
     wanted = f"columns {', '.join(asked)}" if asked else "a usual text column (text, sentence, …)"
-    first, *rest = (quote(name) for name in there) if there else ("COLUMN",)
+    if not any(there):
+        raise InputError(f"Corpus {source.name} must have {wanted}, but it is empty; check the path, or write it anew.")
+    texts = [name for name in there if not NUMBERING.search(name) and name != label] or there
+    first, *rest = (quote(name) for name in (texts[0], *(name for name in there if name != texts[0])))
     example = f"--columns {first}" + (f" --label {rest[-1]}" if rest else "")
     raise InputError(
         f"Corpus {source.name} must have {wanted}; it has {', '.join(there)[:200]}. Name what holds text and label, as "
