@@ -171,7 +171,7 @@ def test_lists(headwise):
             ["inspect", TEXT, "--head", "-1"],
             "A head is named L5.H3, or cross L1.H2 where there are several stacks, but got",
         ),
-        (["inspect", TEXT, "--head", "L9.H0"], "L9"),
+        (["inspect", TEXT, "--head", "L9.H0"], "Layers of tiny:bert go from 0 to 2, but 9 was asked for."),
         (["inspect", TEXT, "--head", "L1.H2", "--layer", "0"], "leave --layer and --stack out"),
         (["inspect", TEXT, "--stack", "cross"], "no stack 'cross'"),
         (["inspect", TEXT, "--figure", "out.gif"], ".svg"),
