@@ -28,7 +28,7 @@ from typing import Any
 import pytest
 from mutations import Mutant, mutated
 
-BUDGET = 20.0  # seconds of processor a mutant, as the first run measured them
+BUDGET = 40.0  # seconds of processor a mutant, as the first run measured them
 FIRST = 1500  # for the first run of a file
 REWRITTEN = "ignore::pytest.PytestAssertRewriteWarning"  # libraries are here before pytest is
 PLAIN = "-q --import-mode=importlib -p no:cacheprovider -p no:randomly"  # headwise is imported already, and checked
