@@ -24,7 +24,8 @@ from typing import Any
 import polars as pl
 
 from headwise.engine.run import run
-from headwise.models.load import load, own_task
+from headwise.models.heads import own_task
+from headwise.models.load import load
 from headwise.models.model import Model
 from headwise.papers import Item, Job, Paper, Training, chunking
 from headwise.papers.claim import Evidence, counts_of, judge
