@@ -232,6 +232,7 @@ def test_the_lamps_explain_and_swap(html: str, open_html: Open) -> None:
     assert "span only 5 directions" in opened.page.inner_text(".badge-body")
     opened.page.click("[data-swap]")
     opened.until("document.getElementById('view').dataset.shown === 'self alternative 0 0'")
+    assert "go back to the model's own and click a cell" in opened.page.inner_text(".badge")  # others have no slider
     opened.page.click("[data-swap]")
     opened.until("document.getElementById('view').dataset.shown === 'self raw 0 0'")
     opened.page.click("[data-beside]")

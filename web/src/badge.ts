@@ -75,7 +75,7 @@ export class Badge {
       { class: "swap" },
       el("button", { class: "primary", "data-swap": true, click: swap }, swapped ? "Show the model's own weights again" : "Show other weights with the same output"),
       el("button", { "data-beside": true, click: beside }, "Put both side by side"),
-      el("p", { class: "small" }, `They differ by ${numberText(js)} nats (Jensen–Shannon, mean over rows) and change the head's output by ${numberText(change)} of its length. To move one weight by hand, click a cell of the matrix.`),
+      el("p", { class: "small" }, `They differ by ${numberText(js)} nats (Jensen–Shannon, mean over rows) and change the head's output by ${numberText(change)} of its length. ${swapped ? "To move one weight by hand, go back to the model's own and click a cell of the matrix." : "To move one weight by hand, click a cell of the matrix."}`),
     );
   }
 
