@@ -9,7 +9,7 @@ import typer
 
 from headwise.cli import options
 from headwise.cli.fail_if import FailIf, end, failures, parsed
-from headwise.cli.run import Corpus, Dtype, Kind, MaxTokens, Seed, Segments, Truncate
+from headwise.cli.run import Corpus, Dtype, First, Kind, MaxTokens, Seed, Segments, Truncate
 
 HELP = """Differences per head: two models, a model and its fine-tuned copy, a model on two corpora, two stored results.
 
@@ -54,6 +54,7 @@ def compare(
     device: options.Device = "cpu",
     kind: Kind = None,
     segments: Segments = None,
+    first: First = None,
     truncate: Truncate = False,
     max_tokens: MaxTokens = None,
     seed: Seed = 0,
@@ -67,15 +68,15 @@ def compare(
 
     result = compare_sides(
         a, b, out=out, corpus=corpus, corpus_b=corpus_b, study=study, match=match, texts=texts, resamples=resamples,
-        seed=seed, task=task, dtype=dtype, device=device, kind=kind, segments=segments, truncate=truncate,
-        max_tokens=max_tokens,
+        seed=seed, task=task, dtype=dtype, device=device, kind=kind, segments=segments, first=first,
+        truncate=truncate, max_tokens=max_tokens,
     )  # fmt: skip
     reasons = failures(conditions, gauges(result.table, texts=result.manifest["documents"])) if conditions else []
     if json_ is not None:
         options.write_json(json_, document(result, reasons))
     if json_ != "-":
-        first, second = result.manifest["names"]
-        for line in findings(result.table, first, second, result.manifest["settings"]):
+        one, other = result.manifest["names"]
+        for line in findings(result.table, one, other, result.manifest["settings"]):
             print(line)
         print(f"wrote {out}/page.html; open it in any browser, it needs no network")
     end(reasons)

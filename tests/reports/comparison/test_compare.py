@@ -213,12 +213,14 @@ def test_what_cannot_be_compared_is_refused_with_the_reason(load, corpus, other,
 def test_the_command_says_what_it_found_and_the_page_needs_nothing(corpus, tmp_path, monkeypatch, capsys):
     out = tmp_path / "out"
     command = ["compare", "tiny:bert", "tiny:roberta", "--match", "profile", "--corpus", str(corpus),
-               "--out", str(out), "--seed", "3"]  # fmt: skip
+               "--out", str(out), "--seed", "3", "--first", "11"]  # fmt: skip
     monkeypatch.setattr(sys, "argv", ["headwise", *command])
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 0
-    assert "Of 96 differences (12 heads, 8 numbers each)" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Of 96 differences (12 heads, 8 numbers each)" in said
+    assert "11 documents, the same on both sides." in said
     page = (out / "page.html").read_text("ascii")
     assert "<script" not in page
     assert not stray(page)

@@ -101,7 +101,7 @@ def compare(
 
     `study` other than profile and ablation (what is lost without each head) gives differences without intervals, since
     its result holds no single documents.
-    `options` are those of `hw.run`: task, kind, columns, segments, truncate, max_tokens, settings, engine ….
+    `options` are those of `hw.run`: task, kind, columns, segments, first, truncate, max_tokens, settings, engine ….
     """
     if match not in MATCHES:
         raise InputError(f"Heads are matched by {', '.join(MATCHES)}, but {match!r} was asked for.")
@@ -129,7 +129,7 @@ def _side(
     if isinstance(source, str) and "task" not in options and STUDIES[study].own_head:
         loading["task"] = own_task(source)
     model = load(source, **loading) if isinstance(source, str) else source
-    reading = {key: options[key] for key in ("kind", "columns", "segments", "label") if key in options}
+    reading = {key: options[key] for key in ("kind", "columns", "segments", "label", "first") if key in options}
     opened = open_corpus(corpus, **reading)
     rest = {key: value for key, value in options.items() if key not in (*loading, *reading)}
     return Side(run(study, model, corpus=opened, out=folder, seed=seed, **rest)[study], model, opened)
