@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from headwise.text.alignments import Pair
 from headwise.traces import Trace
@@ -120,3 +121,8 @@ def grow_diag(e2f: set[tuple[int, int]], f2e: set[tuple[int, int]], en: int, fn:
                         alignment.add(new)
                         added = True
     return alignment
+
+
+def pairs_of(links: torch.Tensor) -> set[tuple[int, int]]:
+    """Rows and words of the links of the first text and map."""
+    return {(int(row), int(word)) for row, word in torch.nonzero(links[0, 0])}

@@ -24,14 +24,14 @@ from headwise.measures.wordmaps import Words, words
 from headwise.models.tiny import tiny_tokenizer
 from headwise.studies.alignment import Alignment, choice, chosen_links, gradients
 from headwise.studies.alignment.embeddings import nearest
-from headwise.studies.alignment.extract import EXTRACTIONS, backwards, forwards, grown, only
+from headwise.studies.alignment.extract import forwards, only
 from headwise.studies.alignment.maps import columns
 from headwise.studies.alignment.scores import Division, aer, counted, diagonal, from_bits, gold_bits, matrix, to_bits
 from headwise.studies.alignment.sides import Sides, sides
 from headwise.studies.study import Reading, State, packed, plus, unpacked
 from headwise.text.alignments import Links, Pair, parse_pair, score, write_pairs
 from headwise.text.corpus import Document, Shard, open_corpus
-from references.alignment import argmax_links, can_grow, grow_diag, token_maps, word_scores
+from references.alignment import argmax_links, pairs_of, token_maps, word_scores
 from references.precision import nearness
 from references.studies_folding import assert_drawable, assert_same, exact, setting
 
@@ -66,66 +66,6 @@ def found_links(state: State, key: str, number: int, column: int) -> set[tuple[i
     bits = pieces.tensors[pieces.numbers.index(number)]  # type: ignore[attr-defined]
     target, source = np.nonzero(from_bits(bits, PAIRS[number].lengths)[..., column])
     return set(zip(source.tolist(), target.tolist(), strict=True))
-
-
-# --- from scores to links ---
-
-
-SCORES = torch.tensor([[0.5, 0.3, 0.0, 0.2], [0.1, 0.2, 0.1, 0.6], [0.3, 0.3, 0.4, 0.0]])[None, None]  # the last: </s>
-THREE = torch.ones(1, 3, dtype=torch.bool)
-
-
-def pairs_of(links: torch.Tensor) -> set[tuple[int, int]]:
-    return {(int(row), int(word)) for row, word in torch.nonzero(links[0, 0])}
-
-
-def test_links_by_hand() -> None:
-    assert pairs_of(EXTRACTIONS["argmax"](SCORES, THREE, 3, 0)) == {(0, 0), (2, 2)}, "the end is no word"
-    assert pairs_of(backwards(SCORES, THREE, 3)) == {(0, 0), (0, 1), (2, 2)}, "the first of equals"
-    assert pairs_of(EXTRACTIONS["threshold"](SCORES, THREE, 3, 0.3)) == {(0, 0), (0, 1), (2, 0), (2, 1), (2, 2)}
-    assert pairs_of(EXTRACTIONS["mutual"](SCORES, THREE, 3, 0)) == {(0, 0), (0, 1), (2, 2)}
-    missing = torch.tensor([[True, False, True]])
-    for extract in EXTRACTIONS.values():
-        assert not {pair for pair in pairs_of(extract(SCORES, missing, 3, 0.3)) if pair[0] == 1}
-    hidden = only(SCORES.clone(), torch.tensor([[False, True, True, True]]))
-    assert pairs_of(forwards(hidden, THREE, 3)) == {(0, 1), (2, 2)}
-    assert pairs_of(backwards(hidden, THREE, 3)) == {(0, 1), (2, 2)}
-
-
-def test_growing_by_hand() -> None:
-    """Both say 0-0 and 3-3. 1-1 is next to 0-0; 1-2, next to that, links a free word; 0-3 is next to nothing."""
-    one, other = np.zeros((2, 4, 4), bool)
-    one[[0, 1, 3], [0, 1, 3]] = True
-    other[[0, 1, 3, 0], [0, 2, 3, 3]] = True
-    assert {tuple(at) for at in np.argwhere(grown(one, other)).tolist()} == {(0, 0), (1, 1), (3, 3), (1, 2)}
-
-
-@given(st.integers(0, 2**24 - 1), st.integers(0, 2**24 - 1))
-def test_growing_is_between_both_and_either(left: int, right: int) -> None:
-    one, other = (np.array([number >> bit & 1 for bit in range(24)], bool).reshape(4, 6) for number in (left, right))
-    links = grown(one, other)
-    assert not (one & other & ~links).any()
-    assert not (links & ~(one | other)).any()
-    found, both, either = (
-        {tuple(at) for at in np.argwhere(maps).tolist()} for maps in (links, one & other, one | other)
-    )
-    assert found == grow_diag(*({tuple(at) for at in np.argwhere(side).tolist()} for side in (one, other)), 4, 6)
-    assert not can_grow(found, either), "grown to the end"
-    assert found == both or can_grow(both, either), "and only where it could begin"
-
-
-def test_growing_goes_on_in_the_order_of_the_pseudo_code() -> None:
-    """Larger and sparser, as sentences have them: a link behind is grown from in the next sweep, one ahead in this."""
-    random = np.random.default_rng(0)
-    for rows, wide, share in ((1, 9, 0.5), (9, 1, 0.5), (8, 9, 0.2), (9, 8, 0.3), (13, 11, 0.15), (11, 17, 0.1)):
-        for _ in range(20):
-            one, other = random.random((2, rows, wide)) < share
-            other |= one & (random.random(one.shape) < 0.5)  # so that there is something to begin with
-            sides = ({tuple(at) for at in np.argwhere(side).tolist()} for side in (one, other))
-            assert {tuple(at) for at in np.argwhere(grown(one, other)).tolist()} == grow_diag(*sides, rows, wide)
-
-
-# --- words ---
 
 
 def test_which_row_speaks_for_which_word() -> None:

@@ -105,15 +105,13 @@ def run(
         {study.name: study.settings() for study in chosen}, model_facts(loaded), corpus, shard_documents, batch_tokens,
         truncate, max_tokens, seed,
     )  # fmt: skip
-    crew = Crew(engine, address, workers, threads)
     there, home = _home(out, plan)
-    if there:
-        pull(there, home)
     with claim(home):
-        results = _carried_out(chosen, loaded, plan, home, crew, parts, figures, progress)
+        crew = Crew(engine, address, workers, threads)
+        results = Results(_carried_out(chosen, loaded, plan, home, crew, parts, figures, progress))
     if there:
         push(home, there)
-    return Results(results)
+    return results
 
 
 @dataclass(frozen=True)
@@ -186,13 +184,15 @@ def _foretell(
 
 
 def _home(out: str | Path, plan: Plan) -> tuple[str | None, Path]:
-    """The address where the results go in the end, if they do, and the folder here in which they are made.
+    """The address where the results go in the end, if they do, and the folder here, with what is at the address.
 
     subtle: a folder a plan, for what was made here and has gone from the address must not stand in another run's way.
     """
     if not isinstance(out, str) or not is_address(out):
         return None, Path(out)
-    return out, cache_root() / "runs" / hashlib.sha256(f"{out} {plan.digest}".encode()).hexdigest()[:16]
+    home = cache_root() / "runs" / hashlib.sha256(f"{out} {plan.digest}".encode()).hexdigest()[:16]
+    pull(out, home)
+    return out, home
 
 
 def _finished(plan: Plan, folders: Mapping[str, Path]) -> dict[str, Result] | None:
