@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import headwise as hw
-from headwise.errors import ModelError, UnknownNameError
+from headwise.errors import InputError, ModelError, UnknownNameError
 from headwise.papers import PAPERS, Job
 from headwise.papers import reproduce as runs
 from headwise.papers.items import chosen_items, passes
@@ -213,6 +213,9 @@ def test_items_have_several_names_and_unknown_ones_are_listed() -> None:
     ]  # fmt: skip
     assert [item.id for item in chosen_items("kobayashi2020", ["fig11"])] == ["fig4"]
     assert [item.id for item in chosen_items("kobayashi2020", ["fig13–17"])] == ["fig8"]
+    assert [item.id for item in chosen_items("brunner2020", ["fig38-43", "fig11–13"])] == [
+        "fig38", "fig40", "fig11", "fig12", "fig13",
+    ]  # fmt: skip
     with pytest.raises(UnknownNameError, match="rel-pos"):
         chosen_items("clark2019", ["fig99"])
     with pytest.raises(UnknownNameError, match="kobayashi2020"):
@@ -232,6 +235,24 @@ def test_alignment_is_run_from_two_texts_and_gold_links(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "figures" / "fig7-table3.svg").is_file()
     refused = reproduce("kobayashi2020", out=tmp_path / "other", model="tiny:bert", **asked)
     assert "a German–English translation model" in refused["ours"][0]
+
+
+def test_two_models_are_drawn_on_one_plot(tmp_path: Path) -> None:
+    """fig12: the fine-tuned model's rates beside those of the model that it came from; each of its own run."""
+    (tmp_path / "mrpc").mkdir()
+    lines = [f"1\t1\t2\tThe cat {n} sat .\tA dog ran on {n} .\n" for n in range(6)]
+    (tmp_path / "mrpc" / "dev.tsv").write_text("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "".join(lines))
+    asked = {"items": ["fig12"], "data": tmp_path, "controls": 0, "progress": False,
+             "settings": {"identity": {"folds": 1, "split": (50, 0, 50), "solver": "closed-form"}}}  # fmt: skip
+    alone = reproduce("brunner2020", out=tmp_path / "one", model="tiny:bert", **asked)
+    assert "--against the one that it came from" in alone["ours"][0]
+    both = reproduce("brunner2020", out=tmp_path / "two", model="tiny:bert", against="tiny:ernie", **asked)
+    assert both["ours"][0].endswith("fig12-two-models.svg")
+    assert "tiny:bert against tiny:ernie" in (tmp_path / "two" / "figures" / "fig12-two-models.svg").read_text("utf-8")
+    run = hw.open(tmp_path / "two" / "0" / "against")
+    assert run.manifest["model"]["name"] == "tiny:ernie"
+    with pytest.raises(InputError, match="must be another model"):
+        reproduce("brunner2020", out=tmp_path, model="demo", against="demo", **asked)
 
 
 def test_what_needs_the_head_of_a_checkpoint_is_loaded_with_it(tmp_path: Path, monkeypatch) -> None:

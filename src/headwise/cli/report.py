@@ -23,6 +23,10 @@ The page needs no network; the results are beside it. The same command again goe
 Out = Annotated[Path, typer.Option(help="Folder for the page and the results.")]
 Studies = Annotated[str | None, typer.Option(help="Names with commas between; all that apply otherwise.")]
 Budget = Annotated[float | None, typer.Option(help="Minutes, about: bounds how many texts are read.")]
+Controls = Annotated[
+    int,
+    typer.Option(min=0, help="Untrained networks of each kind that read 64 texts too, for the claims of the papers."),
+]
 Card = Annotated[bool, typer.Option("--card", help="Print the section for a model card, and nothing else.")]
 Open = Annotated[bool, typer.Option("--open", help="Open it in the browser.")]
 
@@ -48,6 +52,7 @@ def report(
     workers: run.Workers = None,
     threads: run.Threads = None,
     seed: run.Seed = 0,
+    controls: Controls = 0,
     card: Card = False,
     open_: Open = False,
 ) -> None:
@@ -61,8 +66,8 @@ def report(
         **run.reading(kind=kind, columns=columns, segments=segments, label=label, first=first),
         settings=settings_of(",".join(names or STUDIES), None, set_ or []), truncate=truncate,
         max_tokens=max_tokens, engine=engine, address=address, workers=workers, threads=threads, seed=seed,
-        progress="lines",
-        command=" ".join(["headwise", *sys.argv[1:]]), say=lambda line: print(line, file=sys.stderr, flush=True),
+        progress="lines", controls=controls, command=" ".join(["headwise", *sys.argv[1:]]),
+        say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
     if card:
         print((out / "card.md").read_text("utf-8"))

@@ -19,6 +19,7 @@ Papers: clark2019, brunner2019, brunner2020, kobayashi2020, yang. What cannot be
   headwise reproduce --list
   headwise reproduce clark2019 --item fig2-top --data DATA --out out
   headwise reproduce kobayashi2020 --data DATA --model bert-base-uncased --out out
+  headwise reproduce brunner2020 --item fig12 --model TUNED --against bert-base-uncased --data DATA --out out
   headwise reproduce yang --item table1 --set lambdas=0.2,0.5,1,2,3 --data DATA --out out
 """
 Name = Annotated[str | None, typer.Argument(help="A paper.", show_default=False)]
@@ -26,6 +27,10 @@ ItemName = Annotated[list[str] | None, typer.Option("--item", help="An item by i
 Data = Annotated[Path | None, typer.Option(help="Folder of the data; --list says what it must hold.")]
 List = Annotated[bool, typer.Option("--list", help="Every item and what it needs.")]
 Controls = Annotated[int, typer.Option(min=0, help="Untrained networks of each kind that read the same texts.")]
+Against = Annotated[
+    str | None,
+    typer.Option(help="The model that --model was fine-tuned from, for items that draw both (brunner2020 fig12–13)."),
+]
 ControlTexts = Annotated[int, typer.Option(min=2, help="Documents that each of these networks reads.")]
 Out = Annotated[Path, typer.Option(help="Folder for results, figures and verdicts.csv.")]
 
@@ -42,6 +47,7 @@ def reproduce(
     first: run.First = None,
     controls: Controls = 3,
     control_texts: ControlTexts = 64,
+    against: Against = None,
     set_: run.Set = None,
     engine: run.EngineName = "local",
     workers: run.Workers = None,
@@ -63,7 +69,7 @@ def reproduce(
         raise InputError(f"{paper} trains taggers of its own, so --model does not apply; leave it out.")
     table = make(
         paper, data=data, out=out, model=model, task=task, device=device, items=item or [],
-        first=first, controls=controls, control_texts=control_texts,
+        first=first, controls=controls, control_texts=control_texts, against=against,
         settings=_settings(paper, studies, set_), engine=engine, workers=workers,
         threads=threads, say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
@@ -73,7 +79,8 @@ def reproduce(
         options.write_json(json_, document)
     if json_ != "-":
         _print_verdicts(table, model if studies else "here")
-        print(f"wrote {out}/verdicts.csv, {out}/figures")
+        drawn = f", {out}/figures" if (out / "figures").is_dir() else ""
+        print(f"wrote {out}/verdicts.csv{drawn}")
 
 
 def _settings(paper: str, studies: list[str], assignments: list[str] | None) -> dict[str, dict[str, Any]] | None:

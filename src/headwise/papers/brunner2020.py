@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from headwise.papers.claim import (
+    TWO,
     Claim,
     Item,
     Job,
@@ -34,6 +35,7 @@ from headwise.papers.data import (
     wikipedia,
 )
 from headwise.papers.pictures import SHARES, another_attention, raw_effective_null, with_less_data
+from headwise.studies.identity.figures import two_models
 
 PEAK = 0.2  # of a layer's attention: less is no peak
 LONGER = 1.5  # times the shortest texts: less is no sweep over lengths
@@ -212,6 +214,7 @@ NULL, IDENTITY, MIXING = (
     paraphrases("identity", solver="newton"),
     paraphrases("mixing", texts=0, example="0*7"),
 )
+PREVIOUS = paraphrases("identity", solver="newton", target="previous")
 ADAM: dict[str, Any] = {"solver": "adam", "folds": 1}  # the paper has 10 folds: --set folds=10, and much patience
 LESS = tuple(
     paraphrases("identity", maps=("linear", "mlp"), distances=("cosine",), cross=False, fraction=share, **ADAM)
@@ -276,11 +279,14 @@ PAPER = Paper(
              paraphrases("identity", maps=("linear", "mlp"), sets=("test", "train"), cross=False, **ADAM), ("fig7",)),
         Item("B.2", "with 50, 80, 90 and 100 % of the data", LESS[-1], ("fractions",), pictures=with_less_data,
              beside=LESS[:-1]),
-        Item("fig11", "from a layer to the one below", paraphrases("identity", solver="newton", target="previous"),
-             ("fig11",), (
+        Item("fig11", "from a layer to the one below", PREVIOUS, ("fig11",), (
             Claim("the layer below can be recovered", "nearly always", "rate in the worst layer", recovered, above=0.9,
                   unit="folds", least=4, texts=LEARNED),
-        ), also=("fig12", "fig13")),
+        )),
+        Item("fig12", "the same of a model fine-tuned on MRPC, beside the one that it came from", PREVIOUS, (TWO,),
+             against=two_models),
+        Item("fig13", "the same of a model fine-tuned on CoLA, on CoLA",
+             Job("identity", COLA, COLA_GET, PREVIOUS.settings, corpus={"columns": (3,)}), (TWO,), against=two_models),
         Item("fig14", "neighbours of the token",
              paraphrases("identity", maps=("linear",), solver="newton", folds=4, offsets=(-3, -2, -1, 1, 2, 3)),
              ("fig14", "fig17"), (

@@ -199,6 +199,9 @@ def counts_of(manifest: Mapping[str, Any]) -> dict[str, int]:
             **{name: value for name, value in told.items() if isinstance(value, int)}}  # fmt: skip
 
 
+TWO = "two-models"  # the name of a figure that an item draws by `against`
+
+
 @dataclass(frozen=True, eq=False)
 class Job:
     """A run of one study; `data` is a path inside the folder of data, `get` says where its files come from."""
@@ -237,6 +240,7 @@ class Item:
     also: tuple[str, ...] = ()
     rows: Callable[[Table], Table] | None = None  # the table of the paper, from the run's
     pictures: Callable[..., Mapping[str, Any]] | None = None  # of heads: table, model, document, *beside → charts
+    against: Callable[[Mapping[str, Table]], Any] | None = None  # drawn of two models' tables, by their names
     beside: tuple[Job, ...] = ()  # other runs that `pictures` look at: their tables, None where they were not run
 
 

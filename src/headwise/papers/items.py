@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,26 @@ def paper_of(name: str) -> Paper:
 
 
 def chosen_items(paper: str, names: Sequence[str]) -> list[Item]:
-    """The items of a paper, or those that go by the names: fig15 finds fig14–17, and fig14-17 does too."""
+    """The items of a paper, or those that go by the names: fig15 finds fig14–17, fig38-43 both that it is of."""
     items = paper_of(paper).items
     known = {name: item for item in items for name in (item.id, *item.also)}
+    names = [one for name in names for one in figures_in(name, known)]
     found = {name: next((item for one, item in known.items() if covers(one, name)), None) for name in names}
     if unknown := [name for name, item in found.items() if item is None]:
         raise UnknownNameError(f"{paper} has no item {unknown[0]!r}; it has {', '.join(known)}.")
     return list(dict.fromkeys(item for item in found.values() if item is not None)) if names else list(items)
+
+
+def figures_in(name: str, known: Collection[str]) -> list[str]:
+    """A range of figures that no item goes by, figure by figure.
+
+    >>> figures_in("fig11-13", ["fig11", "fig12"]), figures_in("fig8–10", ["fig8–10"])
+    (['fig11', 'fig12', 'fig13'], ['fig8–10'])
+    """
+    ends = re.fullmatch(r"([a-z]+)(\d+)[-–](\d+)", name)
+    if ends is None or any(covers(one, name) for one in known):
+        return [name]
+    return [f"{ends[1]}{number}" for number in range(int(ends[2]), int(ends[3]) + 1)]
 
 
 def covers(known: str, asked: str) -> bool:

@@ -17,18 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from headwise.engine.run import run
+from headwise.errors import InputError
 from headwise.models.heads import own_task
 from headwise.models.load import load
 from headwise.models.model import Model
 from headwise.papers import Item, Job, Paper, Training, chunking
-from headwise.papers.claim import Evidence, counts_of, judge
+from headwise.papers.claim import TWO, Evidence, counts_of, judge
+from headwise.papers.controls import CONTROL_TEXTS, CONTROLS, KINDS, PARTS, SHARD, networks
 from headwise.papers.items import chosen_items, missing, obstacle, paper_of, passes
 from headwise.papers.rows import SCHEMA, TOLD, row_of
 from headwise.papers.shown import written
@@ -37,18 +38,12 @@ from headwise.results import Result
 from headwise.results.files import write_files
 from headwise.results.result import parquet_bytes
 from headwise.results.shown import shown
-from headwise.studies.probe.untrained import shuffled, untrained
 from headwise.text.alignments import read_pairs, write_pairs
 from headwise.text.conllu import first_blocks
 from headwise.text.corpus import Document, open_corpus
 
 PAIRS = "corpus.pairs"
-PARTS = 20  # of the texts, for intervals
-SHARD = 16  # texts: small, so that there are parts
-CONTROLS = 3  # untrained networks of each kind
 LEARNED = 4000  # sentences, of those to learn from
-KINDS = {"untrained": untrained, "shuffled": shuffled}
-CONTROL_TEXTS = 64  # of the same texts, the first so many for each control
 Say = Callable[[str], None]
 
 
@@ -60,6 +55,7 @@ class Found:
     folder: Path
     figures: Mapping[str, Callable[[], Any]]
     example: Callable[[], tuple[Model, Document]] | None = None
+    other: pl.DataFrame | None = None  # the table of the model that it is set against
 
 
 @dataclass(frozen=True)
@@ -73,6 +69,7 @@ class Asked:
     control_texts: int
     say: Say
     engine: Mapping[str, Any] = field(default_factory=dict)
+    models: tuple[str, str | None] = ("", None)  # the one that is asked, and the one it is set against
 
     def of_control(self, folder: Path) -> Asked:
         return replace(self, out=folder, first=min(self.first or self.control_texts, self.control_texts))
@@ -91,6 +88,7 @@ def reproduce(
     first: int | None = None,
     controls: int = CONTROLS,
     control_texts: int = CONTROL_TEXTS,
+    against: str | None = None,
     say: Say = lambda _: None,
     **engine: Any,
 ) -> pl.DataFrame:
@@ -99,10 +97,13 @@ def reproduce(
     What cannot be run here (no data, a model of another kind) is a row too, and says what it takes. `first` reads only
     so many documents of each corpus. `controls`: as many untrained networks of the same shape read the same texts (the
     first `control_texts` documents), so that what is true of any network is not taken for something learned; with 0 no
-    such claim can hold.
+    such claim can hold. `against`: a model of the same shape, from which `model` was fine-tuned, for the items that
+    draw both (brunner2020 fig12–13).
     """
     source, chosen, data = paper_of(paper), chosen_items(paper, items), Path(data)
-    asked = Asked(Path(out), settings or {}, first, controls, control_texts, say, engine)
+    if against == model:
+        raise InputError(f"against must be another model than the one that is asked, but both are {model}.")
+    asked = Asked(Path(out), settings or {}, first, controls, control_texts, say, engine, (model, against))
     found: dict[Job | Training, Found | str] = {}
     found |= _trained(chosen, data, asked)
     loaded: dict[str | None, Model] = {}
@@ -116,7 +117,9 @@ def reproduce(
             loaded[needed] = load(model, task=needed, device=device)
         folder = replace(asked, out=asked.out / f"{number}")
         found |= _found(jobs, loaded[needed], place, _controlled(jobs, chosen), folder)
-    rows = [row for item in chosen for row in _rows(source, item, found, asked.out)]
+        both = [job for job in jobs if any(item.job is job and item.against for item in chosen)]
+        found |= _set_against(both, found, place, folder, device)
+    rows = [row for item in chosen for row in _rows(source, item, found, asked)]
     table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     csv = shown(table.select(TOLD)).write_csv().encode("utf-8")
     write_files(asked.out, {"verdicts.csv": csv, "verdicts.parquet": parquet_bytes(table)})
@@ -155,6 +158,19 @@ def _found(
     return found
 
 
+def _set_against(
+    jobs: Sequence[Job], found: Mapping[Job | Training, Found | str], place: Path, asked: Asked, device: str
+) -> dict[Job | Training, Found | str]:
+    """What was found, with the tables of the other model beside it."""
+    ours = {job: one for job in jobs if isinstance(one := found[job], Found)}
+    if asked.models[1] is None or not ours:
+        return {}
+    asked.say(f"the same on {asked.models[1]}")
+    folder = replace(asked, out=asked.out / "against")
+    results = _run(list(ours), load(asked.models[1], device=device), place, folder, figures=False)
+    return {job: replace(one, other=results[job.study].table) for job, one in ours.items()}
+
+
 def _first_document(job: Job, place: Path) -> Document:
     """For maps of single heads; paragraphs as they are, not put together to segments."""
     corpus = {name: value for name, value in job.corpus.items() if name != "segments"}
@@ -166,10 +182,10 @@ def _controls(jobs: Sequence[Job], model: Model, place: Path, asked: Asked) -> d
     if not jobs or not asked.controls:
         return {}
     runs: dict[str, list[dict[str, Result]]] = {kind: [] for kind in KINDS}
-    for kind, seed in product(KINDS, range(asked.controls)):
+    for kind, seed, network in networks(model, asked.controls):
         asked.say(f"the control: {kind}, seed {seed}")
         folder = asked.of_control(asked.out / f"{kind}-{seed}")
-        runs[kind].append(_run(jobs, KINDS[kind](model, seed), place, folder, figures=False))
+        runs[kind].append(_run(jobs, network, place, folder, figures=False))
     return runs
 
 
@@ -219,16 +235,34 @@ def _trained(items: Sequence[Item], data: Path, asked: Asked) -> dict[Job | Trai
     return {job: Found(Evidence(tables[job.table], counts), out / "tables", charts) for job in trainings}
 
 
-def _rows(paper: Paper, item: Item, found: Mapping[Job | Training, Found | str], out: Path) -> list[tuple[Any, ...]]:
+def _rows(paper: Paper, item: Item, found: Mapping[Job | Training, Found | str], asked: Asked) -> list[tuple[Any, ...]]:
     mine = found[item.job]
     if isinstance(mine, str):
         return [row_of(paper, item, ours=mine)]
-    charts = dict(mine.figures)
-    if item.pictures is not None and mine.example is not None:
-        others = [one.evidence.table if isinstance(one := found[job], Found) else None for job in item.beside]
-        drawn = item.pictures(mine.evidence.table, *mine.example(), *others)
-        charts |= {name: (lambda chart=chart: chart) for name, chart in drawn.items()}
-    files = written(item, mine.evidence.table, charts, out / "figures")
+    try:
+        charts = {**mine.figures, **_drawn(item, mine, found), **_two(item, mine, asked.models)}
+    except InputError as error:
+        return [row_of(paper, item, ours=f"not drawn: {error}")]
+    files = written(item, mine.evidence.table, charts, asked.out / "figures")
     if not item.claims:
         return [row_of(paper, item, ours=", ".join(str(path) for path in files))]
     return [row_of(paper, item, claim, judge(claim, mine.evidence)) for claim in item.claims]
+
+
+def _drawn(item: Item, mine: Found, found: Mapping[Job | Training, Found | str]) -> dict[str, Callable[[], Any]]:
+    """The pictures of an item: of heads, or of its run beside others."""
+    if item.pictures is None or mine.example is None:
+        return {}
+    others = [one.evidence.table if isinstance(one := found[job], Found) else None for job in item.beside]
+    drawn = item.pictures(mine.evidence.table, *mine.example(), *others)
+    return {name: (lambda chart=chart: chart) for name, chart in drawn.items()}
+
+
+def _two(item: Item, mine: Found, models: tuple[str, str | None]) -> dict[str, Callable[[], Any]]:
+    """The model and the one that it is set against on one plot, the latter dashed."""
+    if item.against is None:
+        return {}
+    if models[1] is None or mine.other is None:
+        raise InputError("it takes two models: --model the fine-tuned one, --against the one that it came from.")
+    chart = item.against({models[1]: mine.other, models[0]: mine.evidence.table})
+    return {TWO: lambda: chart}

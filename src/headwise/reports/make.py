@@ -2,6 +2,7 @@
 
 OUT/agenda.json     what is run, on how much; read again when the run is resumed
 OUT/results/STUDY/  the results, as `hw.run` writes them
+OUT/untrained/      with `controls`: the same of networks that learned nothing
 OUT/report.html     the page
 OUT/verdict.html, verdict.md, verdict.json, card.md    its first page to print, for programs, for a model card
 
@@ -28,6 +29,7 @@ from headwise.interventions.outcomes import kind_of
 from headwise.models.heads import own_task
 from headwise.models.load import load
 from headwise.models.model import Model
+from headwise.papers.controls import beside
 from headwise.reports.intervals import PARTS, shard_size
 from headwise.reports.onepage import card, html, markdown
 from headwise.reports.page import Example, page
@@ -41,6 +43,7 @@ from headwise.text.corpus import CorpusSpec, open_corpus
 from headwise.viewer.view import page_of
 
 AGENDA, RESULTS, PAGE = "agenda.json", "results", "report.html"
+UNTRAINED = "untrained"  # the folder of the controls
 NOTE = {
     "asked": dict,
     "agenda": {"settings": {EVERY: dict}, "left_out": {EVERY: str}, "documents": int | None, "note": str},
@@ -67,13 +70,16 @@ def report(
     first: int | None = None,
     truncate: bool = False,
     max_tokens: int | None = None,
+    controls: int = 0,
     command: str = "",
     say: Callable[[str], None] = lambda _: None,
     **engine: Any,
 ) -> Path:
     """Run every study that applies, or those named, and write the report; returns the path of the page.
 
-    `budget` is in minutes and bounds how many texts are read. `engine` are further options of `hw.run`.
+    `budget` is in minutes and bounds how many texts are read. `controls`: as many networks of the same shape that
+    learned nothing, of each kind, read the first 64 texts too, and the papers' claims get a control.
+    `engine` are further options of `hw.run`.
     """
     out = Path(out)
     loaded = _loaded(model, task, device, label)
@@ -87,13 +93,15 @@ def report(
     if todo.documents is not None and (spec.first is None or spec.first > todo.documents):
         spec = replace(spec, first=todo.documents)
     say(f"running {', '.join(todo.settings)} on {spec.name}")
+    engine = {"truncate": truncate, "max_tokens": max_tokens, **engine}
     results = run(
-        list(todo.settings), loaded, corpus=spec, out=out / RESULTS, settings=todo.settings, truncate=truncate,
-        max_tokens=max_tokens, **{**_in_parts(spec), **engine},
+        list(todo.settings), loaded, corpus=spec, out=out / RESULTS, settings=todo.settings,
+        **{**_in_parts(spec), **engine},
     )  # fmt: skip
+    others = beside(todo.settings, loaded, spec, out / UNTRAINED, controls, say, **engine) if controls else None
     say("drawing the page")
     labelled = _right(loaded, spec, max_tokens, truncate=truncate)
-    drawn = page(results, todo, _examples(loaded, spec), command=command, right=labelled)
+    drawn = page(results, todo, _examples(loaded, spec), command=command, right=labelled, beside=others)
     write_files(out, {PAGE: drawn.encode("utf-8"), **written(judged(results, labelled))})
     return out / PAGE
 

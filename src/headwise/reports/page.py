@@ -19,6 +19,7 @@ import polars as pl
 
 from headwise.papers import PAPERS, Claim, Evidence, Item, Job, Judged, Paper, judge
 from headwise.papers.claim import counts_of
+from headwise.papers.controls import Beside
 from headwise.reports.answers import Card, Results, cards, summary, texts_read
 from headwise.reports.method import method
 from headwise.reports.onepage import block, made_of
@@ -54,8 +55,9 @@ class Checked:
 
 
 def page(
-    results: Results, agenda: Agenda, examples: Sequence[Example] = (), *, command: str = "", right: Sequence[bool] = ()
-) -> str:
+    results: Results, agenda: Agenda, examples: Sequence[Example] = (), *, command: str = "",
+    right: Sequence[bool] = (), beside: Beside | None = None,
+) -> str:  # fmt: skip
     """The whole report."""
     script, style, charts = static("report.js"), static("report.css"), chart_library()
     facts = summary(results)
@@ -71,7 +73,7 @@ def page(
             "<main>\n",
             *_verdict(judged(results, right)),
             *_answers(cards(results, agenda.left_out), results),
-            *_claims(checked(results)),
+            *_claims(checked(results, beside), beside),
             *(part for name, result in results.items() for part in _study(name, result)),
             *_examples(examples),
             *method(results, agenda, command),
@@ -81,7 +83,7 @@ def page(
     )
 
 
-def checked(results: Results) -> list[Checked]:
+def checked(results: Results, beside: Beside | None = None) -> list[Checked]:
     """Every claim of the papers that the studies at hand can speak to, once; not where another thing was asked for."""
     found, seen = [], set()
     for paper in PAPERS.values():
@@ -94,7 +96,11 @@ def checked(results: Results) -> list[Checked]:
             for claim in item.claims:
                 if (paper.name, claim.look) not in seen:  # the same claim on another corpus
                     seen.add((paper.name, claim.look))
-                    evidence = Evidence(result.table, counts_of(result.manifest), result.parts)
+                    others = beside.tables.get(item.job.study, {}) if beside else {}
+                    evidence = Evidence(
+                        result.table, counts_of(result.manifest), result.parts, others.get("untrained"),
+                        others.get("shuffled", ()),
+                    )  # fmt: skip
                     found.append(Checked(paper, item, claim, judge(claim, evidence)))
     return found
 
@@ -157,13 +163,27 @@ def _link(study: str, results: Results) -> str:
     return f'<a href="#{study if study in results else "method"}">{study}</a>'
 
 
-def _claims(found: Sequence[Checked]) -> Iterable[str]:
+def _controls(beside: Beside | None) -> str:
+    """What the claims were held against, as a sentence."""
+    if beside is None:
+        return (
+            "A report reads its texts once and runs no untrained network beside the model, so a claim that needs an "
+            "interval over texts or such a control stays undecided here: <code>--controls 3</code> runs both for what "
+            "one pass measures, <code>headwise reproduce PAPER --data DATA</code> for all."
+        )
+    return (
+        f"Beside the model, {2 * beside.count} networks of its shape that learned nothing ({beside.count} drawn anew, "
+        f"{beside.count} with the weights shuffled) read up to {beside.texts} of the texts, for "
+        f"{text(', '.join(beside.tables) or 'no study')}; for the rest "
+        "<code>headwise reproduce PAPER --data DATA</code> runs them."
+    )
+
+
+def _claims(found: Sequence[Checked], beside: Beside | None = None) -> Iterable[str]:
     yield (
         '<section id="claims">\n<h2>What the papers say, and what holds here</h2>\n<p>The papers looked at other '
-        "models (mostly BERT-base), so a number need not match; the rule beside a claim decides whether it holds. A "
-        "report reads its texts once and runs no untrained network beside the model, so a claim that needs an interval "
-        "over texts or such a control stays undecided here: <code>headwise reproduce PAPER --data DATA</code> runs "
-        "both.</p>\n"
+        "models (mostly BERT-base), so a number need not match; the rule beside a claim decides whether it holds. "
+        f"{_controls(beside)}</p>\n"
         '<div class="wide"><table class="claims"><thead><tr><th>paper</th><th>claim</th><th>there</th><th>here</th>'
         "<th>n</th><th>control</th><th>verdict</th><th>rule</th></tr></thead><tbody>\n"
     )
