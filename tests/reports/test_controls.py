@@ -46,8 +46,8 @@ def test_the_page_says_what_the_claims_were_held_against() -> None:
     assert _controls(None).startswith("A report reads its texts once and runs no untrained network beside the model")
     assert "--controls 3" in _controls(None)
     assert _controls(Beside({"surface": {}, "norms": {}}, 3, 64)) == (
-        "Beside the model, 6 networks of its shape that learned nothing (3 drawn anew, 3 with the weights shuffled) read "
-        "up to 64 of the texts, for surface, norms; for the rest <code>headwise reproduce PAPER --data DATA</code> runs "
-        "them."
+        "Beside the model, 6 networks of its shape that learned nothing (3 drawn anew, 3 with the weights shuffled) "
+        "read up to 64 of the texts, for surface, norms; for the rest <code>headwise reproduce PAPER --data "
+        "DATA</code> runs them."
     )
     assert "for no study;" in _controls(Beside({}, 1, 64))
