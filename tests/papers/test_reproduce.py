@@ -243,7 +243,7 @@ def test_two_models_are_drawn_on_one_plot(tmp_path: Path) -> None:
     lines = [f"1\t1\t2\tThe cat {n} sat .\tA dog ran on {n} .\n" for n in range(6)]
     (tmp_path / "mrpc" / "dev.tsv").write_text("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "".join(lines))
     asked = {"items": ["fig12"], "data": tmp_path, "controls": 0, "progress": False,
-             "settings": {"identity": {"folds": 1, "split": (50, 0, 50), "solver": "closed-form"}}}  # fmt: skip
+             "settings": {"identity": {"folds": 1, "split": (50, 25, 25), "solver": "closed-form"}}}  # fmt: skip
     alone = reproduce("brunner2020", out=tmp_path / "one", model="tiny:bert", **asked)
     assert "--against the one that it came from" in alone["ours"][0]
     both = reproduce("brunner2020", out=tmp_path / "two", model="tiny:bert", against="tiny:ernie", **asked)

@@ -6,7 +6,7 @@ does not have (no separators, no null space) is left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -120,9 +120,12 @@ def raw_effective_null(table: Table, model: Model, document: Document) -> Charts
     """Brunner et al. 2020 fig6: the weights, what of them reaches the output, and what does not, of one head."""
     trace, layer, head = _least_pinned(table, model, document)
     maps = {name: trace.attention(name)[layer, head].double().numpy() for name in ("raw", "effective", "null")}
-    top = float(maps["raw"].max())
+    top, words = beside_the_sink(maps["raw"], trace.keys().tokens)
     panels = [Panel(name, name, matrix, name != "raw", top, "weight") for name, matrix in maps.items()]
-    caption = [f"L{layer}.H{head}: the head with most of its squared weights in the null space, over the corpus."]
+    caption = [
+        f"L{layer}.H{head}: the head with most of its squared weights in the null space, over the corpus.",
+        words,
+    ]
     return {"maps": _panels(panels, trace, f"{model.name}: raw, effective and null attention", caption)}
 
 
@@ -131,12 +134,28 @@ def another_attention(table: Table, model: Model, document: Document) -> Charts:
     trace, layer, head = _least_pinned(table, model, document)
     raw, found = trace.attention("raw")[layer, head].double().numpy(), trace.alternative_attention(layer, head)
     maps = {"raw": raw, "another": found.alpha.double().numpy()}
-    panels = [Panel(name, name, matrix, False, float(raw.max()), "weight") for name, matrix in maps.items()]
+    top, words = beside_the_sink(raw, trace.keys().tokens)
+    panels = [Panel(name, name, matrix, False, top, "weight") for name, matrix in maps.items()]
     caption = [
         f"L{layer}.H{head}: Jensen-Shannon {float(found.js.mean()):.2f} nats in the mean of the rows; the output "
-        f"changes by {found.change:.0e} of itself at the most (rounding)."
+        f"changes by {found.change:.0e} of itself at the most (rounding).",
+        words,
     ]
     return {"maps": _panels(panels, trace, f"{model.name}: two attentions with one output", caption)}
+
+
+def beside_the_sink(weights: np.ndarray, tokens: Sequence[str]) -> tuple[float, str]:
+    """Where the colours end, and why: a token that gets most of the weight would leave the rest white.
+
+    >>> beside_the_sink(np.array([[0.9, 0.1], [0.8, 0.2]]), ["[CLS]", "cat"])
+    (0.2, 'Colours end at 0.20, the largest weight to any token but the most attended one, [CLS].')
+    """
+    sink = int(weights.mean(0).argmax())
+    rest = np.delete(weights, sink, axis=1)
+    top, most = float(rest.max(initial=0.0)), float(weights.max())
+    if not 0 < top < most:
+        return most, ""
+    return top, f"Colours end at {top:.2f}, the largest weight to any token but the most attended one, {tokens[sink]}."
 
 
 def with_less_data(table: Table, model: Model, _: Document, *less: Table | None) -> Charts:
@@ -183,4 +202,4 @@ def _side_by_side(drawn: list[Any], title: str, caption: str) -> Charts:
 
 def _panels(panels: list[Panel], trace: Trace, title: str, caption: list[str]) -> Any:
     tokens = trace.queries().tokens
-    return head_figure(panels, tokens, trace.keys().tokens, title=title, caption=caption)
+    return head_figure(panels, tokens, trace.keys().tokens, title=title, caption=[line for line in caption if line])

@@ -28,7 +28,8 @@ def frontier(
     Points of kind `curve` are joined in the order of the table and show their label. `marked`: x, its interval and a
     name for a band (a knee); `limit`: x and a name for a dashed line.
     """
-    x = alt.X("x:Q", title=titles[0], scale=alt.Scale(nice=True, zero=True))
+    axis = alt.Axis(tickCount=8)
+    x = alt.X("x:Q", title=titles[0], scale=alt.Scale(nice=True, zero=True), axis=axis)
     y = alt.Y("y:Q", title=titles[1], scale=alt.Scale(nice=True, zero=True))
     colour = alt.Color(
         "kind:N", title=None, sort=list(kinds), scale=alt.Scale(domain=list(kinds), range=CATEGORIES[: len(kinds)]),

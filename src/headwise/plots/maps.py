@@ -40,9 +40,11 @@ def heat_map(table: pl.DataFrame, *, title: str, top: float, signed: bool, size:
     """
     font = float(np.clip(0.85 * size / max(table["to"].n_unique(), table["from"].n_unique()), 5, 11))
     labels = alt.Axis(labelExpr=SHOWN, labelLimit=90, labelFontSize=font, labelOverlap=font <= 5, ticks=False)
+    beyond = table.height and float(table["value"].abs().max() or 0) > top  # type: ignore[arg-type]
     colour = alt.Scale(
-        range=DIVERGING if signed else SEQUENTIAL, domain=[-top if signed else 0, top], interpolate="rgb"
-    )
+        range=DIVERGING if signed else SEQUENTIAL, domain=[-top if signed else 0, top], interpolate="rgb",
+        clamp=True if beyond else alt.Undefined,
+    )  # fmt: skip
     legend = None if unit is None else alt.Legend(orient="right", gradientLength=size)
     return (
         alt.Chart(table, title=alt.TitleParams(title, anchor="start", fontSize=13, fontWeight="normal"))

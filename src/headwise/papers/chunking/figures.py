@@ -16,6 +16,7 @@ from headwise.plots.frontier import frontier
 from headwise.plots.theme import themed
 
 Tables = Mapping[str, pl.DataFrame]
+NEAR = 0.1  # of an axis: too near for a label each
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
@@ -58,9 +59,27 @@ def _summary(table: pl.DataFrame, by: str) -> dict[str, tuple[float, float, floa
     }
 
 
+def lambda_labels(places: Sequence[tuple[float | None, float, float]]) -> list[str]:
+    """Of (λ, x, y) in their order: the label of each point; points too near to have one each share the first's.
+
+    >>> lambda_labels([(0.0, 0.30, 0.2), (0.02, 0.31, 0.2), (3.0, 0.6, 0.5), (None, 0.3, 0.2)])
+    ['λ=0–0.02', '', 'λ=3', '']
+    """
+    labels, first, began = [""] * len(places), 0, None
+    wide, high = (max((abs(place[axis]) for place in places), default=0.0) for axis in (1, 2))
+    for number, (lam, x, y) in enumerate(places):
+        if lam is None:
+            continue
+        near = began is not None and abs(x - began[1]) < NEAR * wide and abs(y - began[2]) < NEAR * high
+        if not near:
+            first, began = number, (lam, x, y)
+        labels[first] = f"λ={began[0]:g}–{lam:g}" if near and began else f"λ={lam:g}"
+    return labels
+
+
 def _points(table: pl.DataFrame, x: str, y: str) -> pl.DataFrame:
     names = {f"{a}{end}": f"{b}{end}" for a, b in ((x, "x"), (y, "y")) for end in ("", "_low", "_high")}
-    label = pl.when(pl.col("lambda").is_null()).then(pl.lit("")).otherwise(pl.format("λ={}", pl.col("lambda").round(3)))
+    label = pl.Series(lambda_labels(table.select("lambda", x, y).rows()), dtype=pl.String)
     kind = pl.when(pl.col("kind") == "adversary").then(pl.lit("trained adversaries")).otherwise(pl.col("kind"))
     return table.select(kind=kind, label=label, **{new: pl.col(old) for old, new in names.items()})
 
