@@ -113,7 +113,7 @@ def _rules(rows: pl.DataFrame) -> list[Any]:
     chance, ceiling = (float(rows[name].mean()) for name in ("chance", "ceiling"))  # type: ignore[arg-type]
     rules = [_rule(chance, f"guessing ({number(chance, '.1%')})")]
     if ceiling < 0.995:
-        most = f"the most there is: equal words have equal inputs ({number(ceiling, '.1%')})"
+        most = f"the most, as words repeat ({number(ceiling, '.1%')})"
         rules.append(_rule(ceiling, most, right=True))  # on the left the lines themselves are there
     return rules
 
@@ -121,10 +121,10 @@ def _rules(rows: pl.DataFrame) -> list[Any]:
 def _rule(y: float, name: str, *, right: bool = False) -> Any:
     """A dotted line with its name at one end."""
     base = alt.Chart(pl.DataFrame({"y": [y], "name": [name]})).encode(y="y:Q")
-    end: dict[str, Any] = {"align": "right", "dx": -4} if right else {"align": "left", "dx": 4}
-    text = base.mark_text(baseline="bottom", dy=-2, color="#666", **end).encode(
-        x=alt.value("width" if right else 0), text="name:N"
-    )
+    end: dict[str, Any] = {"align": "left", "dx": 4, "baseline": "bottom", "dy": -2}
+    if right:
+        end = {"align": "right", "dx": -4, "baseline": "top", "dy": 3}
+    text = base.mark_text(color="#666", **end).encode(x=alt.value("width" if right else 0), text="name:N")
     return base.mark_rule(strokeDash=[2, 3], color="#666") + text
 
 
