@@ -9,6 +9,7 @@ for commas, periods, [SEP] and [CLS] (or what a model has for them), which are t
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from headwise.text.categories import MARKERS
 
 VOCABULARY = LinearBins(0, 2**18, 2**18)  # ids of tokens; those from 262,144 on share the last bin
 VOCABULARY_PLACES = "vocabulary"
+PLACEHOLDER = re.compile(r"\[.+\]|<.+>")  # [unused7], <0x0A>: not of any text
 MARKED = ("other", ". and ,", "[SEP] / last", "[CLS] / first")
 
 
@@ -62,14 +64,16 @@ def given(path: Path, model: Model) -> Histogram:
 def vocabulary_places(tokens: Mapping[str, int], ends: Sequence[int | None], special: Collection[int]) -> Sums:
     """Of every id its rank (0: it has none) and the number of its kind in MARKED; `ends`: separator and first token.
 
-    >>> vocabulary_places({"[CLS]": 0, "[SEP]": 1, "the": 2, "x": 3, "##ing": 4, ",": 5}, (1, 0), {0, 1}).mean.tolist()
-    [[3.0, 2.0, 4.0, 0.0, 5.0, 1.0], [3.0, 2.0, 0.0, 0.0, 0.0, 1.0]]
+    >>> known = {"[CLS]": 0, "[SEP]": 1, "the": 2, "x": 3, "##ing": 4, ",": 5, "[unused1]": 6}
+    >>> vocabulary_places(known, (1, 0), {0, 1}).mean.tolist()
+    [[3.0, 2.0, 4.0, 0.0, 5.0, 1.0, 0.0], [3.0, 2.0, 0.0, 0.0, 0.0, 1.0, 0.0]]
     """
     bare = {number: token.strip(MARKERS) for token, number in sorted(tokens.items(), key=lambda item: item[1])}
     marks = [[number for number, text in bare.items() if text == mark] for mark in ",."]
     top = {number: 1 for group in marks for number in group}
     top |= {number: kind for kind, number in enumerate(ends, start=2) if number is not None and number in bare}
-    rest = [number for number, text in bare.items() if len(text) > 1 and number not in special and number not in top]
+    words = [number for number, text in bare.items() if len(text) > 1 and not PLACEHOLDER.fullmatch(text)]
+    rest = [number for number in words if number not in special and number not in top]
     places = torch.zeros(2, max(bare, default=-1) + 1, dtype=torch.float64)
     for rank, number in enumerate((*top, *rest), start=1):
         places[0, number], places[1, number] = rank, top.get(number, 0)
