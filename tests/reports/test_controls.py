@@ -43,7 +43,7 @@ def test_networks_are_of_two_kinds_and_as_many_seeds(load) -> None:
 
 
 def test_the_page_says_what_the_claims_were_held_against() -> None:
-    assert _controls(None).startswith("A report reads its texts once and runs no untrained network beside the model")
+    assert _controls(None).startswith("A report runs no untrained network beside the model, so a claim")
     assert "--controls 3" in _controls(None)
     assert _controls(Beside({"surface": {}, "norms": {}}, 3, 64)) == (
         "Beside the model, 6 networks of its shape that learned nothing (3 drawn anew, 3 with the weights shuffled) "

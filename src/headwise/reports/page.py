@@ -167,9 +167,9 @@ def _controls(beside: Beside | None) -> str:
     """What the claims were held against, as a sentence."""
     if beside is None:
         return (
-            "A report reads its texts once and runs no untrained network beside the model, so a claim that needs an "
-            "interval over texts or such a control stays undecided here: <code>--controls 3</code> runs both for what "
-            "one pass measures, <code>headwise reproduce PAPER --data DATA</code> for all."
+            "A report runs no untrained network beside the model, so a claim that needs such a control stays undecided "
+            "here: <code>--controls 3</code> runs them for what one pass measures, <code>headwise reproduce PAPER "
+            "--data DATA</code> for all."
         )
     return (
         f"Beside the model, {2 * beside.count} networks of its shape that learned nothing ({beside.count} drawn anew, "
