@@ -160,7 +160,7 @@ def _opened(corpus: str | Path | CorpusSpec, **reading: Any) -> CorpusSpec:
     return corpus if isinstance(corpus, CorpusSpec) else open_corpus(corpus, **reading)
 
 
-def _in_parts(corpus: CorpusSpec) -> dict[str, int]:
+def _in_parts(corpus: CorpusSpec) -> dict[str, Any]:
     """How a run keeps what intervals over texts are made of."""
     return {"parts": PARTS, "shard_documents": shard_size(corpus)}
 

@@ -172,7 +172,9 @@ def judged(results: Results, right: Sequence[bool] = ()) -> Judgement:
 
 def sentences(outcome: Mapping[Tested, Verdict | None]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What may be written and what not, by what was tested; no single weight where the weights are not unique."""
-    told = [(tested, came) for tested, came in outcome.items() if came is not None or tested == "matters"]
+    told: list[tuple[Tested, Verdict | None]] = [
+        (tested, came) for tested, came in outcome.items() if came is not None or tested == "matters"
+    ]
     unsure = outcome["unique"] == "no"
     may = tuple(SENTENCES[each][0] for each in told if not (unsure and each in OF_WEIGHTS))
     return may, tuple(SENTENCES[each][1] for each in told)
@@ -213,7 +215,7 @@ def numbers_of(table: pl.DataFrame) -> tuple[Number, ...]:
     texts = int(whole["texts"])
     means = [Number(name, says, whole[name], whole[f"{name}_low"], whole[f"{name}_high"], texts)
              for name, says in SHARES.items()]  # fmt: skip
-    counts = {"sink_share": heads["sink"].mean(), "shown_share": (heads["show"] == "yes").mean()}
+    counts: dict[str, Any] = {"sink_share": heads["sink"].mean(), "shown_share": (heads["show"] == "yes").mean()}
     shown = heads.filter(pl.col("show") == "yes")
     says = dict(COUNTS)
     says["shown_share"] += (
@@ -222,7 +224,7 @@ def numbers_of(table: pl.DataFrame) -> tuple[Number, ...]:
     return (
         *means,
         *(Number(name, says[name], float(of), None, None, texts, without=COUNTED) for name, of in counts.items()),
-    )  # type: ignore[arg-type]
+    )
 
 
 def accuracy_of(right: Sequence[bool]) -> tuple[Number, ...]:
