@@ -245,7 +245,7 @@ def test_claims_with_tables_of_another_form() -> None:
          "no head gives separators over half of its attention"),
         (clark2019.broad_summary, T.heads(entropy_from_first=[0.0, 0.0]),
          "there is no [CLS], or the first token sees only itself"),
-        (brunner2020.falling, T.by_length("fig1a", pearson={90.0: 0.3}), "the texts are of one length"),
+        (brunner2020.falling, T.by_length("fig1a", pearson={90.0: 0.3}), "no texts are 1.5 times as long as the shortest"),
         (brunner2020.null_space, T.by_length("rank", rank={20.0: 20.0}, null_dim={20.0: 0.0}),
          "texts are not longer than the heads are wide"),
         (brunner2020.peak_gone, T.peaks(0.1, 0.01), f"there is no peak: at most 10{NBSP}% to separator tokens"),
@@ -262,7 +262,7 @@ def test_what_there_is_nothing_to_compare_with(look, table, why) -> None:
 
 def test_a_control_that_passes_and_one_that_was_not_run() -> None:
     table = T.heads(to_separator=[0.2, 0.1], to_first=[0.6, 0.1])
-    assert judged(clark2019.parking, table, table).why == "true of any network of this shape: 3 of 3 untrained"
+    assert judged(clark2019.parking, table, table).why == "networks that learned nothing do it too: 3 of 3 untrained"
     assert judge(claim_of(clark2019.parking), Evidence(table, COUNTS, [table] * 5)).why == "no control was run"
     assert judge(claim_of(clark2019.parking), Evidence(table, COUNTS, (), [])).why == "there is no interval"
     parse = judged(clark2019.attention_parses, T.parses(55, 60, 45))

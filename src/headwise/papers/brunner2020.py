@@ -67,7 +67,7 @@ def freedom_by_layer(table: Table) -> Table:
 def falling(table: Table) -> Seen:
     r = mean_by_length(table, "fig1a", "pearson")
     if not len(r) or r["length"][-1] < LONGER * r["length"][0]:
-        raise NotComparableError("the texts are of one length")
+        raise NotComparableError(f"no texts are {LONGER:g} times as long as the shortest")
     first, last = r.row(0), r.row(-1)
     return Seen(last[1], f"at {last[0]:.0f} tokens, after {first[1]:.2f} at {first[0]:.0f}")
 

@@ -4,7 +4,7 @@
                      and ours lies beyond what controls give
     does not hold    the whole interval is on the other side
     undecided        n is too small, there is no interval or it lies across the bar, there is no control, or a control
-                     passes too: then the sentence is true of any network of this shape and says nothing about training
+                     passes too: then the sentence is true of networks that learned nothing, and tells nothing
     not comparable   the model, its text or the run has nothing that the claim speaks of
 
 Untrained networks are controls of two kinds, each of several seeds: drawn anew, and with the trained weights shuffled.
@@ -81,11 +81,14 @@ def _beside_controls(bar: Bar, found: Numbers) -> tuple[Verdict, str]:
     if any(passing.values()):
         if found.control != UNTRAINED:
             return "undecided", f"{found.control} does it too"
-        told = ", ".join(f"{number} of {len(kinds[kind])} {kind}" for kind, number in passing.items() if number)
-        return "undecided", f"true of any network of this shape: {told}"
+        told = ", ".join(f"{number} of {len(kinds[kind])} {kind}" for kind, number in passing.items() if kinds[kind])
+        return "undecided", f"networks that learned nothing do it too: {told}"
     worst = bar.worst(found.low, found.high)
     if not all(Bar(_limit(bar, values), bar.above).cleared(worst) for values in kinds.values()):
         return "undecided", "not beyond what untrained networks of this shape give"
+    every = [value for values in kinds.values() for value in values]
+    if every and all(map(math.isnan, every)):
+        return "holds", "no control has what the claim speaks of"
     return "holds", ""
 
 
