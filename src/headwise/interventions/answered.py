@@ -37,6 +37,7 @@ from headwise.text.corpus import Document, open_corpus
 from headwise.types import Encoding
 
 MOST, SMALL = 5, 0.005
+NEAR = 0.3  # the cosine below which no sentence is called near
 LONGEST = 60  # characters of a sentence to compare with
 COMPARED, STEP = 24, 3  # so many of them, a third of those there are: the sample goes from subject to subject
 LED = {"label": "The model says", "token-label": "It labels", "next-token": "Next comes",
@@ -59,7 +60,8 @@ class Answered:
             f"{name} {number(of, '.4g')}" if self.kind == "number" else f"{name} ({_sure(self.kind, of)})"
             for name, of in self.choices
         )
-        return f"{LED[self.kind]}: {told}"
+        far = self.kind == "sentence" and self.choices[0][1] < NEAR
+        return f"{'None of the sample sentences is near; the nearest' if far else LED[self.kind]}: {told}"
 
 
 def _sure(kind: str, of: float) -> str:
