@@ -26,6 +26,7 @@ from headwise.papers.reproduce import learned_first, reproduce
 from headwise.papers.rows import judged_again
 from headwise.papers.shown import written
 from headwise.text.conllu import sentences, words_of
+from references.specs import views
 
 
 @pytest.fixture
@@ -156,6 +157,7 @@ def test_rates_with_less_data_stand_beside_those_with_all(load) -> None:
     spec = with_less_data(whole, load("tiny:bert"), None, half, None, half)["fractions"].to_dict()
     rows = [(row["share"], row["value"]) for data in spec["datasets"].values() for row in data]
     assert rows == [(50, 0.7), (90, 0.7), (100, 0.8)]
+    assert {str(view) for view in views(spec) if view.mark == "line"} == {"line(x=share y=value color=layer)"}
 
 
 def test_the_maps_of_gradients_have_a_table_of_their_own() -> None:
