@@ -351,3 +351,16 @@ def test_claims_can_be_looked_at_for_any_kind_of_model(family: str, load, tmp_pa
     assert all(len(result.parts) == 5 for result in results.values())
     assert all("nan" not in found.ours for found in looked), [found.ours for found in looked]
     assert {found.verdict for found in looked} <= {"undecided", "does not hold", "not comparable"}
+
+
+def test_a_control_whose_texts_could_not_tell_is_none() -> None:
+    """Controls of texts of one length gave fig1a a "holds": none of them could have passed."""
+    table, one = T.by_length("fig1a", pearson={30.0: 0.9, 90.0: 0.2}), T.by_length("fig1a", pearson={90.0: 0.2})
+    assert (
+        judge(claim_of(brunner2020.falling), Evidence(table, COUNTS, [table] * 5, [one] * 3)).why
+        == "no control was run"
+    )
+    flat = T.by_length("fig1a", pearson={30.0: 0.9, 90.0: 0.9})
+    assert judge(claim_of(brunner2020.falling), Evidence(table, COUNTS, [table] * 5, [flat] * 3)).verdict == "holds"
+    peak, none = T.peaks(0.6, 0.01), T.peaks(0.1, 0.01)  # without a peak the network is the reason
+    assert judge(claim_of(brunner2020.peak_gone), Evidence(peak, COUNTS, [peak] * 5, [none] * 3)).verdict == "holds"

@@ -16,6 +16,7 @@ from headwise.papers.claim import (
     Paper,
     Seen,
     Table,
+    TooLittleError,
     apart,
     asked,
     first_stack,
@@ -52,7 +53,7 @@ def null_space(table: Table) -> Seen:
     rank, free = mean_by_length(table, "rank", "rank"), mean_by_length(table, "rank", "null_dim")
     length, most, left = rank["length"][-1], rank["value"][-1], free["value"][-1]
     if left < 0.5:
-        raise NotComparableError("texts are not longer than the heads are wide")
+        raise TooLittleError("texts are not longer than the heads are wide")
     return Seen(left, f"at {length:.0f} tokens, of rank {most:.0f}")
 
 
@@ -67,7 +68,7 @@ def freedom_by_layer(table: Table) -> Table:
 def falling(table: Table) -> Seen:
     r = mean_by_length(table, "fig1a", "pearson")
     if not len(r) or r["length"][-1] < LONGER * r["length"][0]:
-        raise NotComparableError(f"no texts are {LONGER:g} times as long as the shortest")
+        raise TooLittleError(f"no texts are {LONGER:g} times as long as the shortest")
     first, last = r.row(0), r.row(-1)
     return Seen(last[1], f"at {last[0]:.0f} tokens, after {first[1]:.2f} at {first[0]:.0f}")
 

@@ -27,10 +27,14 @@ class NotComparableError(Exception):
     """Why a table has nothing that a claim speaks of; the text is told."""
 
 
+class TooLittleError(NotComparableError):
+    """The same where the texts or the run are the reason and not the network: such a control could not have passed."""
+
+
 def asked(rows: Table) -> Table:
     """The rows, of which there must be some."""
     if rows.is_empty():
-        raise NotComparableError("the run did not ask for this")
+        raise TooLittleError("the run did not ask for this")
     return rows
 
 
@@ -172,19 +176,29 @@ def settled(claim: Claim, numbers: Numbers, words: str) -> Judged:
 def _numbers(claim: Claim, seen: Seen, evidence: Evidence) -> Numbers:
     low, high = seen.low, seen.high
     if math.isnan(low) and evidence.parts:
-        low, high = jackknife(seen.value, [_value(claim, part) for part in evidence.parts])
+        without = [_value(claim, part) for part in evidence.parts]
+        low, high = jackknife(seen.value, [math.nan if value is None else value for value in without])
     controls, shuffled = seen.controls, ()
     if claim.control == UNTRAINED:
-        tables = evidence.controls
-        controls = None if tables is None else tuple(_value(claim, table) for table in tables)
-        shuffled = tuple(_value(claim, table) for table in evidence.shuffled)
+        tables, shuffled = evidence.controls, _told(claim, evidence.shuffled)
+        controls = None if tables is None else _told(claim, tables)
+        controls = None if tables and not controls else controls
     n = seen.n if seen.n is not None else evidence.counts.get(claim.unit, 0)
     return Numbers(seen.value, low - seen.slack, high + seen.slack, n, claim.unit, controls, shuffled, claim.control)
 
 
-def _value(claim: Claim, table: Table) -> float:
+def _told(claim: Claim, tables: Sequence[Table]) -> tuple[float, ...]:
+    """The numbers of controls; those whose run could not tell are no controls."""
+    found = [_value(claim, table) for table in tables]
+    return tuple(value for value in found if value is not None)
+
+
+def _value(claim: Claim, table: Table) -> float | None:
+    """NaN: the network has nothing that the claim speaks of; None: its run could not tell."""
     try:
         return claim.look(table).value
+    except TooLittleError:
+        return None
     except NotComparableError:
         return math.nan
 
