@@ -66,7 +66,8 @@ def lambda_labels(places: Sequence[tuple[float | None, float, float]]) -> list[s
     ['λ=0–0.02', '', 'λ=3', '']
     """
     labels, first, began = [""] * len(places), 0, None
-    wide, high = (max((abs(place[axis]) for place in places), default=0.0) for axis in (1, 2))
+    wide = max((abs(x) for _, x, _ in places), default=0.0)
+    high = max((abs(y) for _, _, y in places), default=0.0)
     for number, (lam, x, y) in enumerate(places):
         if lam is None:
             continue
