@@ -127,7 +127,9 @@ _read, _prove = loading._read, loading.prove
 
 @cache
 def _remembered(_stamp: object, *named: Any) -> Any:
-    return _read(*named)
+    model, tokenizer = _read(*named)
+    model.read_once = True
+    return model, tokenizer
 
 
 def _read_once(name: str, *how: Any) -> Any:
@@ -137,6 +139,9 @@ def _read_once(name: str, *how: Any) -> Any:
 
 
 def _proved_once(hf: Any) -> Any:
+    """Of models that were read here; one that somebody made, and may have changed since, is proved each time."""
+    if not hasattr(hf, "read_once"):
+        return _prove(hf)
     if not hasattr(hf, "proved_once"):
         hf.proved_once = _prove(hf)
     return hf.proved_once

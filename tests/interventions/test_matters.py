@@ -31,11 +31,11 @@ def test_exactly_it_is_what_plain_passes_give(load) -> None:
 
 
 def test_inspect_has_a_column(capsys: pytest.CaptureFixture[str]) -> None:
-    inspect(TEXTS[0], model="tiny:llama", task="causal-lm", matters=True, json_="-", layer=1, head=2)
+    inspect(TEXTS[0], model="tiny:llama", task="causal-lm", matters=True, json_="-", layer=1, head="2")
     (row,) = json.loads(capsys.readouterr().out)["heads"]
     model = hw.load("tiny:llama", task="causal-lm")
     assert row["matters"] == pytest.approx(float(matters(model, TEXTS[0])[1, 2]), rel=1e-5)
-    inspect(TEXTS[0], model="tiny:llama", task="causal-lm", exact=True, json_="-", layer=1, head=2)
+    inspect(TEXTS[0], model="tiny:llama", task="causal-lm", exact=True, json_="-", layer=1, head="2")
     (row,) = json.loads(capsys.readouterr().out)["heads"]
     assert row["matters"] == pytest.approx(float(matters(model, TEXTS[0], exact=True)[1, 2]), rel=1e-5)
     inspect(TEXTS[0], model="tiny:bert", matters=True)

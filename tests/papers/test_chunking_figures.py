@@ -36,7 +36,7 @@ def test_adversaries_are_the_curve_and_controls_stand_beside_it(figure: str, x: 
     spec = figures({"curve": curve(), "knees": KNEES})[figure].to_dict()
     (line,) = (view for view in views(spec) if view.mark == "line")
     means = curve().filter(kind="adversary").group_by("lambda", maintain_order=True).agg(pl.col(x, y).mean())
-    assert [row["label"] for row in line.rows] == ["λ=0.2", "λ=3.0"]
+    assert [row["label"] for row in line.rows] == ["λ=0.2", "λ=3"]
     for axis, name in (("x", x), ("y", y)):
         assert [row[axis] for row in line.rows] == pytest.approx(means[name].to_list())
     (points,) = (view for view in views(spec) if view.mark == "point")

@@ -73,7 +73,10 @@ FIGURES = {
     ("norms", "fig3"): "2×circle(x=layer y=value color=what) 2×line(x=layer y=value color=what)",
     ("norms", "fig4"): "2×rect(x=head y=layer color=value)",
     ("norms", "fig5"): "circle(x=alpha y=f color=kind)",
-    ("norms", "fig6"): "circle(x=rank y=alpha) circle(x=rank y=f)",
+    (
+        "norms",
+        "fig6",
+    ): "circle(x=rank y=alpha color=kind) circle(x=rank y=f color=kind) circle(x=rank y=alpha) circle(x=rank y=f)",
     ("norms", "fig9"): "line(x=number y=value color=layer detail=name)",
     ("norms", "table2"): "rule(x=x) rule(x=low x2=high y=category) point(x=rho y=category)",
     ("nullspace", "fig1a"): "rule(x=x) circle(x=length y=pearson) area(x=length y=low y2=high) line(x=length y=value)",

@@ -103,10 +103,9 @@ def answered(model: Model, text: Encoding, target: Encoding | None = None) -> An
 
 def unanswered(model: Model) -> str:
     """How to get an answer out of a model that gives none to a text as it is; empty where nothing is known."""
-    mask = getattr(model.tokenizer, "mask_token", None)
-    if kind_of(model) != "masked-token" or not mask:
+    if kind_of(model) != "masked-token":  # only then there is a tokenizer for sure, and it has a mask
         return ""
-    return f"It fills in blanks: put {mask} in place of a word to see what it says."
+    return f"It fills in blanks: put {model.tokenizer.mask_token} in place of a word to see what it says."
 
 
 def right(

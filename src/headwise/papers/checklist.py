@@ -15,9 +15,7 @@ HEAD = """# The papers, figure by figure
 
 For readers who know the papers: find the figure, run its line. `headwise reproduce --list` says the same in a terminal.
 
-```text
-headwise reproduce PAPER --item NAME --data DATA --model MODEL --out OUT
-```
+`headwise reproduce PAPER --item NAME --data DATA --model MODEL --out OUT`
 
 What it shows is written to `OUT/figures/` under the names below (a picture as `.svg`, a table of the paper as `.md`),
 the numbers behind it to `OUT/0/STUDY/`, and what the paper claims, ours, n, control and verdict to `OUT/verdicts.csv`
