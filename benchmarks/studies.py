@@ -121,7 +121,7 @@ def on_ray(segments: int) -> None:
 def _workers(ray, plan: Plan, shards: list, workers: int) -> float:
     from headwise.engine.ray import _actor, _portable, _spread
 
-    pool = [_actor(ray, 1).remote(_portable(plan), 1) for _ in range(workers)]
+    pool = [_actor(ray, 1, "cpu").remote(_portable(plan), 1) for _ in range(workers)]
     list(_spread(ray, pool, shards[:workers]))  # every worker has loaded the model
     seconds = _timed(lambda: list(_spread(ray, pool, shards)))
     for worker in pool:

@@ -28,7 +28,7 @@ def test_tiles_make_the_whole(monkeypatch: pytest.MonkeyPatch, rows: int, keys: 
     layer = synthetic.layer("causal", inner=inner)
     monkeypatch.setattr(alti_file, "ROWS", rows)
     monkeypatch.setattr(alti_file, "TILE", rows * keys * synthetic.D_MODEL)
-    monkeypatch.setattr(norms, "KEYS", keys)
+    monkeypatch.setattr(norms, "WEIGHTS", keys * layer.alpha.shape[1] * layer.alpha.shape[2])
     monkeypatch.setattr(norms, "SENT", keys)
     assert_close(alti(again(layer)), twins.alti(layer))
     assert_close(globenc(again(layer)), twins.globenc(layer))

@@ -21,7 +21,7 @@ from headwise.measures.block import check, parts, total
 from headwise.quantities import MIXING, SHARE
 from headwise.types import Layer
 
-ROWS, TILE = 64, 2**17  # query rows, and numbers of u, formed at once
+ROWS, TILE = 64, 2**18  # query rows, and numbers of u, formed at once
 
 
 @MIXING.add(

@@ -17,6 +17,7 @@ subtle: b_V is inside f, b_O is not (it comes from no token), and so is the bias
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import torch
 from jaxtyping import Float
@@ -27,7 +28,7 @@ from headwise.measures.block import check_ungated, parts, total
 from headwise.quantities import ATTENTION, LENGTH, MIXING
 from headwise.types import Layer, Norm, once_per_text
 
-SENT, KEYS = 128, 64  # keys at a time, so that what is made of them stays in the cache: vectors, and weights
+SENT, WEIGHTS = 128, 2**17  # keys whose vectors, and weights, are worked on at once, so that they stay in the cache
 
 
 @ATTENTION.add(
@@ -138,11 +139,12 @@ def quadratic_form(
     would take from memory number by number.
     """
     result = torch.empty_like(alpha[:, 0])
-    for start in range(0, alpha.shape[3], KEYS):
-        some = slice(start, start + KEYS)
-        by_key = alpha[..., some].contiguous().permute(0, 3, 1, 2).contiguous()  # batch key head query, for products
-        squared = (gram[:, some] @ by_key).mul_(by_key).sum(2)
-        result[..., some] = squared.clamp_(min=0).sqrt_().mT
+    keys = max(1, WEIGHTS // (alpha.shape[1] * alpha.shape[2]))
+    for text, start in product(range(len(alpha)), range(0, alpha.shape[3], keys)):
+        some = slice(start, start + keys)
+        by_key = alpha[text, ..., some].contiguous().permute(2, 0, 1).contiguous()  # key head query, for products
+        squared = (gram[text, some] @ by_key).mul_(by_key).sum(1)
+        result[text, :, some] = squared.clamp_(min=0).sqrt_().mT
     return result
 
 
