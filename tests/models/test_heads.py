@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from headwise.cli import app
+from headwise.errors import ModelError
 from headwise.models.capture import quiet
 from headwise.models.heads import own_task
 from headwise.models.tiny import tiny_model
@@ -59,3 +61,24 @@ def test_such_a_model_is_viewed_and_inspected(tmp_path: Path) -> None:
     for verb in (["view", "-o", str(tmp_path / "page.html")], ["inspect"]):
         result = CliRunner().invoke(app, [verb[0], "the city was old .", *verb[1:], "--model", folder])
         assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"hidden_act": "nope"}, {"hidden_size": "24"}, {"hidden_size": None}, {"num_attention_heads": 5},
+     {"num_hidden_layers": 10**7}],
+)  # fmt: skip
+def test_a_broken_configuration_is_one_line_of_the_load(tmp_path: Path, wrong: dict) -> None:
+    """The head is looked for before the model is loaded: that must not end in a traceback, nor build for hours."""
+    folder = Path(saved(tmp_path / "model", "bert", "masked-lm", head=True))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | wrong))
+    result = CliRunner().invoke(app, ["inspect", "the city was old .", "--model", str(folder)])
+    assert isinstance(result.exception, ModelError), result.output
+
+
+@pytest.mark.parametrize("index", ["[]", '{"weight_map": 3}', "{"])
+def test_an_index_that_is_none_says_nothing_of_the_head(tmp_path: Path, index: str) -> None:
+    folder = Path(saved(tmp_path / "model", "bert", "masked-lm", head=True))
+    (folder / "model.safetensors.index.json").write_text(index)
+    assert own_task(str(folder)) == "masked-lm"

@@ -6,7 +6,7 @@ and were saved without its head; asked for that head, transformers would fill it
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from transformers.utils import cached_file  # type: ignore[attr-defined]
 
 from headwise.models.capture import quiet
 from headwise.models.packaged import PACKAGED, SHIPPED, packaged_folder
+from headwise.models.sizes import check_sizes
 from headwise.models.tasks import auto_class
 from headwise.results.records import DamagedError, read_record
 
@@ -35,8 +36,8 @@ def own_task(name: str) -> str | None:
     try:
         with quiet():
             config = AutoConfig.from_pretrained(where)
-    except (OSError, ValueError):
-        return None  # `load` says why
+    except Exception:  # whatever transformers makes of a broken configuration: `load` says it in a line
+        return None
     saved = str((config.architectures or [""])[0])
     task = next((task for ending, task in ENDINGS.items() if saved.endswith(ending)), None)
     return task if task is None or _is_there(where, config, task) else None
@@ -47,11 +48,12 @@ def _is_there(where: str, config: PretrainedConfig, task: str) -> bool:
     stored = _stored(where)
     if not stored:
         return True
+    check_sizes(where)  # ten million layers take hours without a weight, too
     try:
         with quiet(), torch.device("meta"):
             model: Any = auto_class(task).from_config(config)
-    except (ValueError, RuntimeError, NotImplementedError):
-        return True  # `load` says why
+    except Exception:  # the same
+        return True
     body = f"{model.base_model_prefix}."
     own = {key for key in model.state_dict() if not key.startswith(body)} - set(model.all_tied_weights_keys)
     return not own or bool(own & stored)
@@ -63,7 +65,8 @@ def _stored(where: str) -> Set[str]:
     try:
         with quiet():
             if index := found("model.safetensors.index.json"):
-                return set(read_record(Path(index), {}).get("weight_map", {}))
+                names = read_record(Path(index), {}).get("weight_map")
+                return set(names) if isinstance(names, Mapping) else set()
             if whole := found("model.safetensors"):
                 with safe_open(whole, framework="pt") as weights:
                     return set(weights.keys())
