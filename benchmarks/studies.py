@@ -122,8 +122,8 @@ def _workers(ray, plan: Plan, shards: list, workers: int) -> float:
     from headwise.engine.ray import _actor, _portable, _spread
 
     pool = [_actor(ray, 1, "cpu").remote(_portable(plan), 1) for _ in range(workers)]
-    list(_spread(ray, pool, shards[:workers]))  # every worker has loaded the model
-    seconds = _timed(lambda: list(_spread(ray, pool, shards)))
+    list(_spread(ray, pool, shards[:workers], plan, lambda _: None))  # every worker has loaded the model
+    seconds = _timed(lambda: list(_spread(ray, pool, shards, plan, lambda _: None)))
     for worker in pool:
         ray.kill(worker)
     return seconds
