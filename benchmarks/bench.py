@@ -103,10 +103,10 @@ def mixing(quick: bool, rounds: int) -> Iterator[Row]:
 
 
 def corpus(quick: bool, rounds: int) -> Iterator[Row]:
-    for name, goal in (("demo", 1.4), ("demo-llm", 1.6)):
-        model, segments = hw.load(name), 8 if quick else 32
+    for name, tokens, goal in (("demo", 128, 1.4), ("demo-llm", 128, 1.6), ("demo-llm", 512, 1.6)):
+        model, segments = hw.load(name), (1024 if quick else 4096) // tokens
         with tempfile.TemporaryDirectory() as folder:
-            spec = open_corpus(corpus_of(segments, Path(folder)), segments=128)
+            spec = open_corpus(corpus_of(segments, Path(folder), joined=tokens // 128), segments=tokens)
             studies = {study: STUDIES[study]().settings() for study in CHOSEN}
             plan = Plan(studies, model_facts(model), spec, shard_documents=segments, batch_tokens=1024)
             (shard,) = plan.shards(model, Counter())
@@ -114,7 +114,8 @@ def corpus(quick: bool, rounds: int) -> Iterator[Row]:
         items = [type("Item", (), {"length": len(t), "number": n, "text": t}) for n, t in enumerate(texts)]
         inputs = [model.batch([item.text for item in group]).inputs for group in batches(items, 1024)]  # type: ignore[arg-type]
         work = lambda model=model, built=built, shard=shard, plan=plan: fold(model, built, shard, plan)  # noqa: E731
-        yield compare(f"{' + '.join(CHOSEN)}, {name} / pass", goal, _bare(model, inputs), work, min(rounds, 3))
+        what = f"{' + '.join(CHOSEN)}, {name}, {tokens} / pass"
+        yield compare(what, goal, _bare(model, inputs), work, min(rounds, 3))
 
 
 def _bare(model: Model, inputs: list) -> Task:

@@ -31,10 +31,11 @@ from headwise.text.corpus import SAMPLE, open_corpus
 CHOSEN = ("surface", "norms", "nullspace")
 
 
-def corpus_of(segments: int, folder: Path) -> Path:
-    """A text file with two paragraphs a segment."""
+def corpus_of(segments: int, folder: Path, *, joined: int = 1) -> Path:
+    """A text file with two paragraphs a segment, each of `joined` paragraphs of the sample corpus."""
     paragraphs = SAMPLE.read_text("utf-8").strip().split("\n\n")
-    wanted = [f"Note {at}. {paragraphs[at % len(paragraphs)]}" for at in range(2 * segments)]
+    taken = lambda at: " ".join(paragraphs[(at * joined + more) % len(paragraphs)] for more in range(joined))  # noqa: E731
+    wanted = [f"Note {at}. {taken(at)}" for at in range(2 * segments)]
     path = folder / f"{segments}.txt"
     path.write_text("\n\n".join(wanted) + "\n", encoding="utf-8")
     return path

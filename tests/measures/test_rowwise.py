@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from headwise.measures import prefixes, rowwise
+from headwise.measures.copies import find_copies, may_repeat
 from headwise.measures.nullspace import effective, rank, simplex_rank
 from headwise.types import Layer
 from references import quantities as twins
@@ -113,3 +114,14 @@ def test_padding_changes_nothing() -> None:
         alone = synthetic.alone(whole, 1)
         assert_close(effective(whole)[1, :, :9, :9], effective(alone)[0], 1e-6)
         assert torch.equal(rank(whole)[1, :, :9], rank(alone)[0])
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-7, 9e-7])
+def test_copies_are_never_missed_by_their_lengths(noise: float) -> None:
+    generator = torch.Generator().manual_seed(int(noise * 1e8))
+    for at in range(40):
+        values = torch.randn(12, 5, dtype=torch.float64, generator=generator)
+        values[at % 11 + 1] = values[0] * (1 + noise)
+        assert (int(find_copies(values).rank[-1]) < 12) <= may_repeat(values)
+    assert not may_repeat(torch.diag(torch.arange(1.0, 6.0, dtype=torch.float64)))
+    assert may_repeat(torch.zeros(2, 3, dtype=torch.float64))

@@ -46,6 +46,12 @@ def find_copies(values: Float64[Tensor, "key d_head"], eps: float = EPS) -> Copi
     return Copies(member, rank, _certain(values[new], rank, length.square().cumsum(0), off, eps))
 
 
+def may_repeat(values: Float64[Tensor, "key d_head"], eps: float = EPS) -> bool:
+    """Whether any two of these may be copies: such have all but one length. Never false where there are any."""
+    length = values[:KEYS].norm(dim=-1).sort().values
+    return bool((length.diff() <= NOISE * eps * length[1:]).any())
+
+
 def _certain(
     distinct: Float64[Tensor, "distinct d_head"],
     rank: Int[Tensor, " key"],

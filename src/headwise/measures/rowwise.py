@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
-from headwise.measures.copies import Copies, average_copies, find_copies
+from headwise.measures.copies import Copies, average_copies, find_copies, may_repeat
 from headwise.measures.independence import independent_rows
 from headwise.measures.prefixes import Prefixes, factor_prefixes, sweep
 from headwise.measures.runs import row_grams
@@ -114,8 +114,10 @@ def _copies(
     causal = rows[:stop].nonzero()[:, 0]
     if len(causal) == 0:
         return None, causal
-    last = layer.first_row + int(causal[-1]) + 1
-    copies = find_copies(values[:last], precision(layer.value.dtype))
+    last, eps = layer.first_row + int(causal[-1]) + 1, precision(layer.value.dtype)
+    if not may_repeat(values[:last], eps):
+        return None, causal[:0]
+    copies = find_copies(values[:last], eps)
     inside = causal[layer.first_row + causal < len(copies.certain)]
     covered = inside[copies.certain[layer.first_row + inside]]
     return (copies if len(covered) else None), covered
