@@ -57,7 +57,6 @@ REASONS: dict[str, dict[str, str]] = {
         "mixing": "not run: 30 layers, where the 12 of demo-base take 29 s of processor a pair",
         "coref": "not run with untrained networks",
         "norms": "not run with untrained networks",
-        "nullspace fig1a": "not run: 4 to 5 minutes of processor by estimate (2.9 s a text of 124 tokens)",
         "nullspace": "not run with untrained networks",
     },
     TUNED: {"": "not run, column demo has what its encoder was before"},

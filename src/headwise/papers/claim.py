@@ -288,14 +288,14 @@ def with_words(seen: Seen, words: str, **more: Any) -> Seen:
 def shown(value: float, form: Form) -> str:
     """A number as people write it.
 
-    >>> shown(0.381, "share"), shown(0.9, "number"), shown(0.052, "points")
-    ('38\\xa0%', '0.90', '5.2 points')
+    >>> shown(0.381, "share"), shown(0.9, "number"), shown(0.052, "points"), shown(-0.001, "number")
+    ('38\\xa0%', '0.90', '5.2 points', '0.00')
     """
     if form == "share" or not math.isfinite(value):
         return percent(value)
     if form == "points":
-        return f"{100 * value:.1f} points"
-    return f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+        return f"{100 * value:z.1f} points"
+    return f"{value:z.2f}" if abs(value) < 100 else f"{value:.0f}"
 
 
 def percent(share: float) -> str:
@@ -306,7 +306,7 @@ def percent(share: float) -> str:
     """
     if not math.isfinite(share):
         return UNDEFINED
-    return f"{100 * share:.0f}\u00a0%" if abs(share) >= 0.0995 else f"{100 * share:.1f}\u00a0%"
+    return f"{100 * share:.0f}\u00a0%" if abs(share) >= 0.0995 else f"{100 * share:z.1f}\u00a0%"
 
 
 def heads(table: Table, most: int = 4) -> str:
