@@ -36,18 +36,23 @@ def _panel(heads: pl.DataFrame, column: str, colours: Colours | None, unit: str,
 
 
 def named(heads: pl.DataFrame, unit: str) -> Any:
-    """Heads with x, y and name; those with `does` are coloured by their `kind` and have it written beside them."""
+    """Heads with x, y and name; those with `does` are coloured by their `kind` and have it written beside them.
+
+    Words of points that are far to the right stand to their left, where they end inside.
+    """
     reach = 1.08 * max(float(heads[axis].abs().max()) for axis in ("x", "y")) or 1.0  # type: ignore[arg-type]
-    scale = alt.Scale(domain=[-reach, reach], nice=False)
-    x, y = alt.X("x:Q", scale=scale, title=unit), alt.Y("y:Q", scale=scale, title=None)
+    scale, ticks = alt.Scale(domain=[-reach, reach], nice=False), alt.Axis(tickCount=5)
+    x, y = alt.X("x:Q", scale=scale, axis=ticks, title=unit), alt.Y("y:Q", scale=scale, axis=ticks, title=None)
     kinds = heads["kind"].drop_nulls().unique().sort().to_list()
     colour = alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=CATEGORIES[: len(kinds)]),
                        legend=alt.Legend(title=None, orient="top"))  # fmt: skip
     known = heads.filter(pl.col("does").is_not_null()).with_columns(told=pl.format("{} {}", "name", "does"))
     rest = alt.Chart(heads.filter(pl.col("does").is_null())).mark_circle(size=40, color="#c8c8c8")
     points = alt.Chart(known).mark_circle(size=64, opacity=1).encode(x=x, y=y, color=colour, tooltip=["told:N"])
-    words = alt.Chart(known).mark_text(align="left", dx=6, fontSize=10).encode(x=x, y=y, text="told:N")
-    return alt.layer(rest.encode(x=x, y=y, tooltip=["name:N"]), points, words).properties(
+    far = pl.col("x") > reach / 2
+    words = [alt.Chart(rows).mark_text(align=align, dx=dx, fontSize=10).encode(x=x, y=y, text="told:N")
+             for rows, align, dx in ((known.filter(~far), "left", 6), (known.filter(far), "right", -6))]  # fmt: skip
+    return alt.layer(rest.encode(x=x, y=y, tooltip=["name:N"]), points, *words).properties(
         width=2 * SIZE, height=2 * SIZE
     )
 
