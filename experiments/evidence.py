@@ -39,9 +39,7 @@ NULL = ("rank", "fig1a", "fig1bc")
 
 # Why a cell has no number, no interval or no control: by model, and by study, or study and item ("" for any).
 REASONS: dict[str, dict[str, str]] = {
-    "demo": {
-        "mixing fig3b": "stored without parts of the texts, and by two tangents where the item takes four or more",
-    },
+    "demo": {},
     "demo-base": {
         "importance fig3": "has no masked-LM head; one was made for demo alone",
         "probe": "not run: trains probes of 144 heads for three seeds, which took demo 82 s with 72 heads",
