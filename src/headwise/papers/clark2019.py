@@ -21,6 +21,7 @@ from headwise.papers.claim import (
 )
 from headwise.papers.data import EWT, EWT_GET, EWT_TRAIN, GUM, GUM_GET, wikipedia
 from headwise.papers.pictures import heads_by_name, heads_of_relations, heads_that_stand_out
+from headwise.papers.printed import antecedents_by_type, best_of_relations, parsers
 from headwise.results.shown import finite, shown
 from headwise.stats.shares import of_share
 
@@ -213,13 +214,13 @@ PAPER = Paper(
                   f"share of the relations (of {FEW_PAIRS} pairs or more) in which the best head's interval is above "
                   "the best offset", relations, above=0.5, unit="relations", least=10,
                   control="the best fixed offset, above the head"),
-        )),
+        ), rows=lambda table: best_of_relations(table, FEW_PAIRS)),
         Item("fig5", "maps of heads that do a relation", SYNTAX, ("maps",), pictures=heads_of_relations),
         Item("table2", "antecedents by attention", COREF, ("table2",), (
             Claim("a head finds antecedents far better than the nearest mention", "65 against 27 %; rules 69 %",
                   "accuracy of the best head less that of the nearest mention", antecedents, above=0.1,
                   unit="mentions", least=100, form="points"),
-        )),
+        ), rows=antecedents_by_type),
         Item("table3", "parsing from all heads together", Job("probe", EWT, EWT_GET, learns=EWT_TRAIN), ("table3",), (
             Claim("all heads together parse far above right-branching", "UAS 61 against 26",
                   "UAS of attention less that of right-branching", attention_parses, above=0.1, unit="seeds", least=3,
@@ -227,7 +228,7 @@ PAPER = Paper(
             Claim("word vectors add much to attention", "UAS 77 against 61",
                   "UAS with vectors less UAS of attention alone", vectors_add, above=0.05, unit="seeds", least=3,
                   control="untrained attention with vectors", form="points"),
-        )),
+        ), rows=parsers),
         Item("fig6", "all heads by their distances, and those that do a relation or find antecedents by name",
              wikipedia("distances"), ("fig6", "named"), (
             Claim("heads of one layer are near each other", "seen in the plane of fig6",

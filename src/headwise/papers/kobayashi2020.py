@@ -22,6 +22,7 @@ from headwise.papers.claim import (
     with_words,
 )
 from headwise.papers.data import translations, wikipedia
+from headwise.papers.printed import correlations
 
 PARKED = 0.2  # of all weight: a token with less is not where attention is parked
 
@@ -205,7 +206,7 @@ PAPER = Paper(
             Claim("weight and length are at odds on special tokens",
                   "−.34 [CLS], −.69 [SEP], −.25 punctuation, −.06 other",
                   "ρ on the parked token, its error bound in the interval", at_odds, below=-0.2, form="number"),
-        )),
+        ), rows=correlations),
         Item("fig4", "weights and lengths, layers × heads", NORMS, ("fig4", "fig10", "fig11", "fig12"),
              also=("fig10–12",)),
         Item("fig5", "α against ‖f(x)‖, a sample of pairs", NORMS, ("fig5",)),

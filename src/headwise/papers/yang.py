@@ -8,6 +8,7 @@ import polars as pl
 
 from headwise.papers.claim import Claim, Item, Paper, Seen, Table, Training, asked
 from headwise.papers.data import CHUNKS, CHUNKS_GET
+from headwise.papers.printed import by_guide
 from headwise.papers.verdict import over_repeats
 
 NEAR = 0.02  # of F1
@@ -128,7 +129,7 @@ PAPER = Paper(
             Claim("attention of adversaries guides a fresh model as well as the base's",
                   "0.90 (base), 0.90 (λ = 0.2), 0.89 (λ = 3)", "F1 lost by the worse of the two adversaries' attention",
                   any_guide_will_do, below=NEAR, control="uniform attention", form="points", **SEEDS),
-        )),
+        ), rows=by_guide),
         Item("parents", "JSD against TVD, seeds, uniform attention, per-instance adversaries, Kendall τ",
              trained("instances"), ("three-kinds", "matched"), (
             Claim("for most single predictions there is a rival attention (Jain & Wallace)", "easily found",
