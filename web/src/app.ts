@@ -9,9 +9,9 @@ import { el } from "./dom";
 import { savePng, saveSvg } from "./export";
 import { helpOf, listenToKeys } from "./keys";
 import { scaleBar, treatment } from "./legend";
-import { headName, type Page, stackName, visible } from "./page";
+import { headName, type Page, type Quantity, stackName, visible } from "./page";
 import { Off } from "./off";
-import { Model, placeOf, type ViewName } from "./state";
+import { Model, placeOf, type State, type ViewName } from "./state";
 import { Store } from "./store";
 import { Strip } from "./strip";
 import { Tip } from "./tip";
@@ -22,6 +22,12 @@ import { layersView } from "./views/layers";
 import { matrixView } from "./views/matrix";
 import { modelView } from "./views/model";
 import { textView } from "./views/text";
+
+/** Of which heads a view of several tells. */
+function severalName({ view, layer }: State, quantity: Quantity, headAt: number): string {
+  if (view === "head") return `layer ${layer}`;
+  return view === "layers" && quantity.kind === "attention" ? `head ${quantity.heads[headAt]} of every layer` : "every layer";
+}
 
 const VIEWS: Record<ViewName, View> = { head: headView, model: modelView, matrix: matrixView, compare: compareView, text: textView, layers: layersView };
 
@@ -60,6 +66,7 @@ export class App {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
     let width = innerWidth;
     addEventListener("resize", () => innerWidth !== width && ((width = innerWidth), draw()));
+    this.root.addEventListener("scroll", () => this.fade());
     listenToKeys(model, help, turnTheme);
     draw();
   }
@@ -87,7 +94,14 @@ export class App {
     this.drawing = drawing;
     this.root.dataset.view = state.view;
     this.explain(context, drawing);
+    this.fade();
     this.root.setAttribute("aria-busy", "false");
+  }
+
+  /** A drawing that goes on beyond the right edge fades out there. */
+  private fade(): void {
+    const { scrollLeft, clientWidth, scrollWidth } = this.root;
+    this.root.classList.toggle("more", scrollLeft + clientWidth < scrollWidth - 1);
   }
 
   private failed(stage: HTMLElement, error: unknown): null {
@@ -100,7 +114,7 @@ export class App {
     const place = placeOf(page, state);
     const { quantity, stack, layerAt, headAt } = place;
     const one = state.view !== "model" && state.view !== "layers" && !(state.view === "head" && state.heads.split(",").length !== 1) && state.heads !== "" && !(state.view === "head" && state.heads === "all");
-    const name = one ? headName(quantity.layers[layerAt]!, quantity.heads[headAt]!, quantity) : state.view === "head" ? `layer ${state.layer}` : "";
+    const name = one ? headName(quantity.layers[layerAt]!, quantity.heads[headAt]!, quantity) : severalName(state, quantity, headAt);
     const empty = (quantity.peak[layerAt]?.[headAt] ?? 0) === 0 && quantity.name === "alternative" && one;
     this.words.replaceChildren(
       el("h2", {}, [quantity.label, name].filter(Boolean).join(", ")),

@@ -23,7 +23,8 @@ export class Badge {
     const at = state.view === "head" && !several ? headsShown(place.quantity, state.heads)[0]! : place.headAt;
     const toggle = () => ((this.open = !this.open), this.update());
     this.node.dataset.show = several ? "" : facts.lamps[place.layerAt]![at]!.show;
-    const line = several ? [el("span", { class: "lamps-sum" }, severalLine(facts, place, state.view))] : lampsOf(facts.lamps[place.layerAt]![at]!.lamps);
+    const whose = state.view === "layers" ? [el("b", { class: "lamps-of" }, headName(place.quantity.layers[place.layerAt]!, place.quantity.heads[at]!, place.quantity))] : [];
+    const line = several ? [el("span", { class: "lamps-sum" }, severalLine(facts, place, state.view))] : [...whose, ...lampsOf(facts.lamps[place.layerAt]![at]!.lamps)];
     this.node.replaceChildren(
       el("button", { class: "badge-line", "aria-expanded": String(this.open), click: toggle }, ...line, el("span", { class: "badge-more" }, this.open ? "less" : "what does this mean?")),
       this.open ? this.explanation(facts, place, several ? place.headAt : at) : several ? "" : this.quickOther(facts, place, at),

@@ -68,6 +68,7 @@ export function rampOf(theme: Theme, signed: boolean): Ramp {
 /** How values become colours: the top of the scale, its curve, and the share of it below which nothing is drawn. */
 export interface Scale {
   top: number;
+  largest: number; // of what is shown, in size
   signed: boolean;
   curve: "linear" | "root";
   threshold: number;

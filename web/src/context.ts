@@ -44,10 +44,12 @@ export async function gridAt({ store }: Context, place: Place, rows: Entry[], co
  * It never ends below 128 of the steps that the maps are stored in, so that no colour is wrong by more than 1/255.
  */
 export function scaleOf({ state }: Context, quantities: Quantity[], grids: Pick<Grid, "values" | "step">[]): Scale {
-  const peak = Math.max(0, ...grids.map(({ values, step }) => Math.max(peakOf(values), 128 * step)));
+  const largest = Math.max(0, ...grids.map(({ values }) => peakOf(values)));
+  const peak = Math.max(largest, ...grids.map(({ step }) => 128 * step));
   const whole = Math.max(...quantities.flatMap((quantity) => quantity.peak.flat()));
   return {
     top: niceCeiling(state.scale === "all" ? Math.max(whole, peak) : peak),
+    largest: grids.length > 0 ? largest : whole,
     signed: quantities.some((quantity) => quantity.signed),
     curve: state.curve,
     threshold: state.threshold,

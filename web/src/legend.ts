@@ -16,8 +16,9 @@ export function scaleBar(scale: Scale, palette: Palette, quantity: Quantity, sta
   const top = own ? "largest value" : numberText(scale.top);
   const ends = scale.signed && !tint ? [`−${top}`, "0", top] : ["0", top];
   const spread = state.scale === "all" ? "one scale for all heads and layers" : "scale of what is shown";
+  const largest = own ? "" : `; the largest value shown is ${numberText(scale.largest)}`;
   const curve = state.curve === "root" ? ", small values raised (square root)" : "";
-  return el("figure", { class: "scale" }, canvas, el("div", { class: "ends" }, ...ends.map((end) => el("span", {}, end))), el("figcaption", {}, `${quantity.unit}, ${spread}${curve}`));
+  return el("figure", { class: "scale" }, canvas, el("div", { class: "ends" }, ...ends.map((end) => el("span", {}, end))), el("figcaption", {}, `${quantity.unit}, ${spread}${largest}${curve}`));
 }
 
 /** What was done to the numbers before they were drawn, sentence by sentence. */

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -35,12 +35,20 @@ body { margin: 0 auto; max-width: 1080px; padding: 28px 24px 60px; background: v
 h1 { font-size: 24px; line-height: 1.25; overflow-wrap: anywhere; } h2 { font-size: 18px; margin-top: 36px; }
 p, li { max-width: 84ch; } .muted { color: var(--muted); font-size: 14px; }
 img { max-width: 100%; background: #fff; border: 1px solid var(--line); border-radius: 9px; }
-figure { margin: 16px 0; } .sheet { overflow-x: auto; border: 1px solid var(--line); border-radius: 9px; }
-table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums;
-  background: var(--panel); }
+figure { margin: 16px 0; } .sheet { overflow-x: auto; border: 1px solid var(--line); border-radius: 9px; background:
+  linear-gradient(to left, var(--panel) 40%, transparent) right / 56px 100% no-repeat local,
+  linear-gradient(to left, rgb(120 130 150 / 45%), transparent) right / 16px 100% no-repeat scroll, var(--panel); }
+table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums; }
 th { text-align: left; font-weight: 600; } th, td { padding: 5px 10px; border-bottom: 1px solid var(--line); }
 td.n { text-align: right; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12px; color: var(--muted); }
+@media (max-width: 640px) {
+  body { padding: 20px 14px 40px; }
+  table, tbody, tr { display: block; } thead { display: none; }
+  tr { border-bottom: 1px solid var(--line); padding: 8px 10px; }
+  td, td.n { display: inline-block; border: 0; padding: 0 14px 0 0; text-align: left; }
+  td::before { content: attr(data-head) " "; color: var(--muted); font-size: 12px; }
+}
 @media print { body { max-width: none; background: #fff; color: #000; } figure, tr { break-inside: avoid; } }
 """
 
@@ -218,18 +226,20 @@ def _largest(table: pl.DataFrame) -> str:
     )
 
 
-def _html_table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+def _html_table(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A table; each cell names its column, for narrow screens, where rows stand below each other."""
     heads = "".join(f"<th>{ascii_text(name)}</th>" for name in head)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(map(_cell, row, head))}</tr>" for row in rows)
     return f'<div class="sheet"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, head: str) -> str:
+    column = f'data-head="{ascii_text(head)}"'
     if isinstance(value, bool):
-        return f"<td>{'yes' if value else 'no'}</td>"
+        return f"<td {column}>{'yes' if value else 'no'}</td>"
     if isinstance(value, float) or value is None:
-        return f'<td class="n">{ascii_text("–" if value is None else number(value, ".3f"))}</td>'
-    return f"<td>{ascii_text(str(value))}</td>"
+        return f'<td class="n" {column}>{ascii_text("–" if value is None else number(value, ".3f"))}</td>'
+    return f"<td {column}>{ascii_text(str(value))}</td>"
 
 
 def _picture(chart: Any) -> str:

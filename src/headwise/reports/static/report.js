@@ -15,8 +15,8 @@
 
   // Figures: Vega-Lite, its expressions interpreted and not compiled, so that the page's policy can forbid eval.
   const drawn = new Map();
-  // On a narrow page panels stand below each other, where all of them are seen.
-  const NARROW = 560;
+  // Where panels beside each other would be too small to read, they stand below each other, where all of them are seen.
+  const READABLE = 0.65;
   const stacked = (spec) => {
     const { hconcat, ...rest } = spec;
     const parts = hconcat ?? rest.vconcat;
@@ -32,7 +32,10 @@
       };
       const place = element("div");
       const spec = data(figure.dataset.spec);
-      drawn.set(figure, window.vegaEmbed(place, window.innerWidth < NARROW ? stacked(spec) : spec, options).then(
+      const room = figure.clientWidth - 24;
+      const fits = () => READABLE * (place.querySelector("svg.marks")?.width.baseVal.value ?? 0) <= room;
+      const embedded = window.vegaEmbed(place, spec, options).then((one) => (fits() ? one : window.vegaEmbed(place, stacked(spec), options)));
+      drawn.set(figure, embedded.then(
         ({ view }) => {
           figure.replaceChildren(place);
           view.addEventListener("click", (_event, item) => /^L\d+\.H\d+$/.test(item?.datum?.name ?? "") && find(item.datum.name));
@@ -40,8 +43,10 @@
           // A chart is drawn up to half as large again, and its card is as wide as the chart; a wide one shrinks to the
           // page, but not below what can be read, and scrolls beyond that.
           const natural = chart ? chart.width.baseVal.value : 0;
-          if (chart) Object.assign(chart.style, { width: `${1.5 * natural}px`, maxWidth: "100%", minWidth: `${0.65 * natural}px`, height: "auto" });
+          if (chart) Object.assign(chart.style, { width: `${1.5 * natural}px`, maxWidth: "100%", minWidth: `${READABLE * natural}px`, height: "auto" });
           figure.dataset.drawn = "yes";
+          const fade = () => figure.classList.toggle("more", figure.scrollLeft + figure.clientWidth < figure.scrollWidth - 1);
+          figure.addEventListener("scroll", fade), window.addEventListener("resize", fade), fade();
         },
         (error) => { figure.replaceChildren(`This figure could not be drawn: ${error.message}`); figure.dataset.drawn = "no"; },
       ));
