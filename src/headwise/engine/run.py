@@ -37,6 +37,7 @@ from headwise.engine.witness import proved
 from headwise.errors import InputError
 from headwise.interventions.labels import check_labels
 from headwise.interventions.outcomes import kind_of
+from headwise.measures.gradients import differentiating
 from headwise.models.heads import own_task
 from headwise.models.load import load
 from headwise.models.model import Model
@@ -53,6 +54,7 @@ WORK = ".run"
 LABELS = 256  # texts whose labels are looked at before anything is run
 
 
+@differentiating()  # some studies learn or differentiate, whatever the caller switched off
 def run(
     studies: str | Sequence[str],
     model: str | Model = "demo",

@@ -35,6 +35,7 @@ from headwise.errors import InputError
 from headwise.explanations.frozen import Freezing
 from headwise.explanations.paths import paths as exact_paths
 from headwise.explanations.question import Question, default_removal
+from headwise.measures.gradients import differentiating
 from headwise.models.capture import Call
 from headwise.registry import Registry
 
@@ -113,6 +114,7 @@ class Point:
         return leaf
 
 
+@differentiating()
 def gradients(question: Question, point: Point) -> list[list[Tensor]]:
     """∂f/∂x of every target at each share of the way, for the words of each stack."""
     inputs = {name: x.expand(len(point.at), *x.shape[1:]) for name, x in question.inputs.items()}

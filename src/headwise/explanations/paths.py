@@ -28,6 +28,7 @@ from headwise.attributions.value_zeroing import block_of
 from headwise.errors import ModelError
 from headwise.explanations.frozen import Freezing, Frozen, Leaves, freezing
 from headwise.explanations.question import Question
+from headwise.measures.gradients import differentiating
 from headwise.models.capture import Call
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-6}  # many families take the softmax and RMSNorm in float32 anyway
@@ -67,6 +68,7 @@ class HeadParts:
     value: float
 
 
+@differentiating()
 def paths(question: Question, how: Freezing | None = None) -> Parts:
     """The parts of every target of a question, or an error where they do not add up for this model."""
     how = how or Freezing()
@@ -196,6 +198,7 @@ class Nodes:
     inside: int = 0  # blocks that are running
 
 
+@differentiating()
 def head_parts(question: Question, at: int = 0, how: Freezing | None = None) -> HeadParts:
     """Through which heads a target's parts pass, by two passes forward and back."""
     how = how or Freezing()

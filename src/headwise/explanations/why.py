@@ -32,6 +32,7 @@ from headwise.errors import ModelError
 from headwise.explanations.frozen import Freezing, Frozen, freezing
 from headwise.explanations.query_key import QueryKey, query_key_of
 from headwise.explanations.rotations import pairs_of
+from headwise.measures.gradients import differentiating
 from headwise.models.blocks import feed_forwards
 from headwise.models.capture import Call, watching
 from headwise.models.editing import Place, giving
@@ -112,6 +113,7 @@ def why(trace: Trace, stack: str, layer: int, head: int, query: int, key: int) -
 
 
 @WAYS.add("query_key", "The product of one query and one key, dimension by dimension.")
+@differentiating()
 def query_key(trace: Trace, stack: str, layer: int, head: int, query: int, key: int) -> QueryKey:
     """The score of one cell by the dimensions of its head."""
     cell = Cell(stack, layer, head, query, key)
@@ -132,6 +134,7 @@ def _tokens(trace: Trace, cell: Cell) -> tuple[str, str]:
     return trace.queries(cell.stack).tokens[cell.query], trace.keys(cell.stack).tokens[cell.key]
 
 
+@differentiating()
 def whys(trace: Trace, cells: Sequence[Cell]) -> list[Why]:
     """The same for several cells; those of one layer share their two passes."""
     model: Model = trace.model
