@@ -65,7 +65,24 @@ def test_where_every_order_is_alike_the_text_cannot_tell(side: str, apart: float
     said = verdict(alike)
     assert said.belief == belief
     if belief == "nothing":
-        assert said.sentence.endswith(": whatever goes first, the answer falls alike; this text cannot tell.")
+        assert said.sentence.endswith(": along the way no order is better than another by .05; this text cannot tell.")
+
+
+@pytest.mark.parametrize(("end", "rests"), [(0.77 - MOVES + 1e-9, False), (0.77 - MOVES - 1e-9, True)])
+def test_an_answer_that_stays_without_any_word_does_not_rest_on_them(end: float, rests: bool) -> None:
+    """A dip on the way that every order has, and at its end, without any of the ten words, the answer or not."""
+    curve, kept = (0.77, 0.60, end), (end, 0.60, 0.77)
+    steps = replace(trial(), steps=(0, 5, 10), count=10)
+    alike = replace(
+        steps, deletion=curve, insertion=kept, random_deletion=(curve,) * 19, random_insertion=(kept,) * 19
+    )
+    said = verdict(alike)
+    assert said.belief == "nothing"
+    still = ": with nothing left to read the answer still has .72; it hardly rests on this text."
+    tied = ": along the way no order is better than another by .05; this text cannot tell."
+    assert said.sentence.endswith(tied if rests else still)
+    part = replace(alike, count=30)  # ten of thirty: what the other twenty do was not seen
+    assert verdict(part).sentence.endswith(tied)
 
 
 @pytest.mark.parametrize(("step", "belief"), [(MOVES - 1e-9, "nothing"), (MOVES + 1e-9, "yes")])

@@ -27,7 +27,7 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
     nothing   no removal, named or random, moves the probability by MOVES, or fewer than FEW units can be removed
     yes       beats BEATEN of the random orders when what it names is deleted AND when it alone is kept
     partly    beats them one way only
-    nothing   neither, but all orders are alike, within ROOM: whatever goes first takes the answer with it
+    nothing   neither, but all orders are alike, within ROOM by the mean along a curve
     no        neither, where orders differ
     """
     if trial.count < FEW:
@@ -51,7 +51,7 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
     if enough:
         return Verdict("partly", f"{facts}: alone they keep the answer up, but others do as well; believe it in part.")
     if not _room(trial):
-        return Verdict("nothing", f"{facts}: whatever goes first, the answer falls alike; this text cannot tell.")
+        return Verdict("nothing", f"{facts}: {_alike(trial)}")
     return Verdict("no", f"{facts}: no better than chance on this text, do not believe it.")
 
 
@@ -65,6 +65,14 @@ def _room(trial: Trial) -> bool:
     sides = ((trial.deletion, *trial.random_deletion), (trial.insertion, *trial.random_insertion))
     means = [[level(curve) for curve in curves if level(curve) == level(curve)] for curves in sides]
     return any(max(of, default=0.0) - min(of, default=0.0) >= ROOM for of in means)
+
+
+def _alike(trial: Trial) -> str:
+    """What to say where no order is better than another."""
+    before, without = trial.deletion[0], trial.deletion[-1]
+    if trial.steps[-1] == trial.count and abs(without - before) < MOVES:
+        return f"with nothing left to read the answer still has {number(without)}; it hardly rests on this text."
+    return f"along the way no order is better than another by {number(ROOM)}; this text cannot tell."
 
 
 def _facts(trial: Trial, units: str) -> str:
