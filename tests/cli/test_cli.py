@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headwise.cli import main
+from headwise.cli import main, options
 
 TEXT = "the river of the city was in the north and it was old"
 
@@ -32,6 +32,18 @@ def headwise(monkeypatch, capsys):
         return code, out, err
 
     return call
+
+
+def test_layers_are_told_where_somebody_waits(load, monkeypatch, capsys) -> None:
+    """Three layers, twice, and after it no hook is left."""
+    model = load("tiny:gpt2")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with options.layers_told(model, every=0):
+        model.trace(TEXT, keep="top")
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"read {done} of 6 layers (each twice) …" for done in range(1, 7)]
+    model.trace(TEXT, keep="top")
+    assert capsys.readouterr().err == ""
 
 
 def test_inspect_prints_a_table_and_a_verdict(headwise):

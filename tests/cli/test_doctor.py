@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -43,3 +44,11 @@ def test_a_refused_model_is_one_line() -> None:
     result = CliRunner().invoke(app, ["doctor", "tiny:nothing"])
     assert result.exit_code != 0
     assert isinstance(result.exception, hw.errors.HeadwiseError)
+
+
+def test_a_checkpoint_is_examined_with_the_head_that_it_was_saved_with(load: Load, tmp_path: Path) -> None:
+    model = load("tiny:gpt2", "causal-lm")
+    model.hf.save_pretrained(tmp_path)
+    model.tokenizer.save_pretrained(tmp_path)
+    result = CliRunner().invoke(app, ["doctor", str(tmp_path), "--json", "-"])
+    assert '"GPT2LMHeadModel"' in result.output

@@ -223,3 +223,20 @@ def test_a_contrast_is_tested_by_its_probability_among_the_two() -> None:
     assert float(two.log_probability(LOGITS).exp()) == pytest.approx(p)
     assert float(two.value(LOGITS).sigmoid()) == pytest.approx(p)
     assert (two.among, Target("label", "log-odds", "b", (0,), (1,)).among) == (" of the two", "")
+
+
+def test_a_label_by_itself_is_explained_by_its_own_logit_and_sigmoid(load, monkeypatch) -> None:
+    """Of a model of several labels at once: no softmax, no other label; its parts add up to that logit."""
+    model = load("tiny:bert", "classification")
+    monkeypatch.setattr(model.hf.config, "problem_type", "multi_label_classification")
+    logits = model.hf(**model.batch([model.encode("the old city")]).inputs).logits[0].detach().double()
+    for label, z in enumerate(logits):
+        found = model.explain("the old city", target=label, method="paths")
+        assert found.value[0] == pytest.approx(float(z), rel=1e-4)
+        assert float(found.log_probability[0].exp()) == pytest.approx(float(z.sigmoid()), rel=1e-4)
+        assert found.trial is not None
+        assert found.trial.deletion[0] == pytest.approx(float(z.sigmoid()), rel=1e-4)
+    with pytest.raises(InputError, match="the logit is explained, which is its log-odds, but not log-probability"):
+        model.explain("the old city", of="log-probability")
+    with pytest.raises(InputError, match="are no choice; explain one without `rather`"):
+        model.explain("the old city", target=0, rather=1)

@@ -125,3 +125,17 @@ def test_units_of_every_kind(load) -> None:
 def test_sentences_of_a_pair_do_not_run_into_each_other(load) -> None:
     asked = ask(load("tiny:bert", "classification"), "the dog", "the cat")
     assert [u.name for u in units_of(asked, "sentences") if u.given] == ["the dog", "the cat"]
+
+
+@pytest.mark.parametrize("removal", ["mask", "delete"])
+def test_each_text_of_a_pair_is_removed_as_a_whole(load, removal: str) -> None:
+    model = load("tiny:bert", "classification")
+    asked = ask(model, "the old dog", "a city was", wish=Wish(of="logit"))
+    units = units_of(asked, "words")
+    tried = try_out(asked, units, torch.zeros(len(units), dtype=torch.float64), removal=removal)
+    assert tried.sides is not None
+    for side, p in enumerate(tried.sides):
+        gone = torch.tensor([own == side and user for own, user in zip(asked.text.segment, asked.given, strict=True)])
+        assert p == pytest.approx(float(asked.without(gone[None], removal=removal)[0, 0, 1].exp()), rel=1e-6)
+    alone = ask(model, "the old dog", wish=Wish(of="logit"))
+    assert try_out(alone, units_of(alone, "words"), torch.zeros(5, dtype=torch.float64), removal=removal).sides is None

@@ -73,9 +73,7 @@ def test_an_answer_that_stays_without_any_word_does_not_rest_on_them(end: float,
     """A dip on the way that every order has, and at its end, without any of the ten words, the answer or not."""
     curve, kept = (0.77, 0.60, end), (end, 0.60, 0.77)
     steps = replace(trial(), steps=(0, 5, 10), count=10)
-    alike = replace(
-        steps, deletion=curve, insertion=kept, random_deletion=(curve,) * 19, random_insertion=(kept,) * 19
-    )
+    alike = replace(steps, deletion=curve, insertion=kept, random_deletion=(curve,) * 19, random_insertion=(kept,) * 19)
     said = verdict(alike)
     assert said.belief == "nothing"
     still = ": with nothing left to read the answer still has .72; it hardly rests on this text."
@@ -133,3 +131,24 @@ def test_what_does_not_move_to_two_digits_is_said_so() -> None:
     assert said.sentence.startswith(
         "Removing the five words it names hardly moves the answer's probability of .99; five"
     )
+
+
+@pytest.mark.parametrize(("fallen", "compares"), [(MOVES + 1e-9, True), (MOVES - 1e-9, False)])
+def test_an_answer_that_compares_two_texts_is_not_called_one_that_rests_on_none(fallen: float, compares: bool) -> None:
+    """Words of both may go alike, and the answer stays; without one of the texts it falls, or not."""
+    flat = (0.93, 0.93, 0.93)
+    still = replace(
+        trial(), deletion=flat, insertion=flat, random_deletion=(flat,) * 19, random_insertion=(flat,) * 19,
+        sides=(0.93, 0.93 - fallen),
+    )  # fmt: skip
+    said = verdict(still)
+    assert said.belief == "nothing"
+    assert said.sentence == (
+        "No removal of words from both texts moves the answer's probability of .93 by .05: without the first text "
+        "alone it is .93, without the second .88, so it rests on how the two compare; scores of single words cannot tell."
+        if compares
+        else "No removal moves the answer's probability of .93 by .05: it does not rest on this text."
+    )
+    dips = (0.93, 0.80, 0.93)
+    alike = replace(still, deletion=dips, random_deletion=(dips,) * 19, insertion=dips, random_insertion=(dips,) * 19)
+    assert ("rests on how the two compare" in verdict(alike).sentence) == compares

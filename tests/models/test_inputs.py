@@ -279,3 +279,13 @@ def test_a_gguf_file_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(ModelError) as error:
         hw.load(tmp_path / "x.gguf")
     assert "\n" not in str(error.value)
+
+
+def test_a_pass_of_an_encoder_decoder_without_targets_says_how_to_give_them(load) -> None:
+    model = load("tiny:marian")
+    batch = model.batch([model.encode("the old dog")])
+    with pytest.raises(InputError, match=r"batch for tiny:marian has no targets; give them as model\.batch\(\["):
+        model.forward(batch)
+    targets = [model.encode_target("the cat")]
+    logits = model.forward(model.batch([model.encode("the old dog")], targets))
+    assert logits is not None

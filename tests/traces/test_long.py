@@ -11,8 +11,10 @@ from safetensors.torch import save_file
 
 import headwise as hw
 from headwise.errors import InputError
+from headwise.interventions.answered import answered
 from headwise.models.capture import Recorder, recording
 from headwise.traces.long import BLOCK, Keeper, Top, block_sums, paired, strongest
+from headwise.viewer.long import payload
 from references.compare import assert_close
 
 WORDS = "the old dog sat in the sun and it was said again , of the river"
@@ -201,3 +203,12 @@ def test_residuals_of_earlier_layers_are_let_go(load, family: str) -> None:
     assert len(held) == len(model.proof.sites) > 2
     assert max(held) == 1
     assert not recorder.residuals
+
+
+def test_the_page_has_the_models_own_answer(load) -> None:
+    kept = load("tiny:gpt2", "causal-lm").trace(WORDS, keep="top")
+    found = answered(kept.model, kept.text)
+    assert found is not None
+    assert payload(kept)["answer"] == found.says
+    whole = kept.model.hf(**kept.model.batch([kept.text]).inputs).logits[0, -1].detach().softmax(-1)
+    assert found.choices[0][1] == pytest.approx(float(whole.max()), rel=1e-5)

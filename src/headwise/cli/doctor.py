@@ -38,9 +38,11 @@ def doctor(
     trust: Trust = False,
     json_: options.Json = None,
 ) -> None:
+    from headwise.models.heads import own_task
     from headwise.models.load import load
 
     started = time.perf_counter()
+    task = own_task(model) if task is None else task
     loaded = load(model, task=task, dtype=dtype, device=device, trust_remote_code=trust)
     found = facts(loaded, time.perf_counter() - started)
     if json_ is not None:

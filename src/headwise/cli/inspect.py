@@ -90,8 +90,7 @@ def inspect(
     from headwise.models.heads import own_task
     from headwise.models.load import load
 
-    if sys.stderr.isatty():  # for whoever waits; a script reads one line, and only of what went wrong
-        print(f"loading {model}, then tracing what it reads …", file=sys.stderr, flush=True)
+    options.waiting(f"loading {model}, then tracing what it reads …")
     loaded = load(model, task=own_task(model) if task is None else task, device=device)
     layer, number, stack = place_of(loaded, layer, head, stack)
     trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate, keep=keep)
@@ -155,9 +154,12 @@ def _inspect_long(
     from rich.text import Text as RichText
 
     from headwise.results.shown import number
+    from headwise.viewer.of_trace import answer_of
 
     written = _write_tables(trace, table, csv=csv, parquet=parquet, save=save)
     console = Console(highlight=False, soft_wrap=True)
+    if said := answer_of(trace):
+        console.print(RichText(said, style="bold"))
     console.print(_rich_table(table, f"{trace.model_name}: raw attention in {len(trace.text)} tokens, mean over rows"))
     proof = f"Captured numbers reproduce the model to {number(trace.proof_error, '.0e')} (relative)."
     console.print(RichText(f"kept: the share of a row that its strongest entries hold. {proof}", style="dim"))

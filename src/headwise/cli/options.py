@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -62,11 +64,38 @@ def read_by(
     said = None if text is None else read_text(text)
     if (image is not None and said is not None) or (image is None and audio is None and said is None):
         raise InputError("A model reads one of TEXT, --image FILE and --audio FILE; pass one of them.")
-    if image is not None:
-        return model.trace(image=image, keep=keep)
-    if audio is not None:
-        return model.trace(audio=audio, pair=said, keep=keep)
-    return model.trace(said, pair, truncate=truncate, keep=keep)
+    with layers_told(model) if keep != "all" else nullcontext():
+        if image is not None:
+            return model.trace(image=image, keep=keep)
+        if audio is not None:
+            return model.trace(audio=audio, pair=said, keep=keep)
+        return model.trace(said, pair, truncate=truncate, keep=keep)
+
+
+def waiting(line: str) -> None:
+    """For whoever waits; a script reads one line, and only of what went wrong."""
+    if sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def layers_told(model: Loaded, every: float = 5.0) -> Iterator[None]:
+    """Of passes that take long, every few seconds how many layers were read; a trace passes twice, to prove itself."""
+    done, said, total = 0, time.monotonic(), 2 * len(model.proof.sites)
+
+    def tell(*_: Any) -> None:
+        nonlocal done, said
+        done += 1
+        if time.monotonic() - said >= every:
+            said = time.monotonic()
+            waiting(f"read {min(done, total)} of {total} layers (each twice) …")
+
+    hooks = [module.register_forward_hook(tell) for module in {site.projection for site in model.proof.sites}]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def check_target(path: Path | None) -> None:

@@ -14,7 +14,7 @@ from headwise.explanations.question import Question
 from headwise.explanations.targets import OUTPUTS, Target
 from headwise.models.capture import quiet
 from headwise.models.model import Model
-from headwise.models.tasks import check_chooses
+from headwise.models.tasks import check_chooses, labels_apart
 from headwise.text.tokens import encode
 from headwise.types import Encoding
 
@@ -125,7 +125,8 @@ def ask_read(model: Model, text: Encoding, target: Encoding | None = None) -> Qu
 
 
 def _label(model: Model, text: Encoding, wish: Wish) -> Question:
-    check_chooses(model.name, model.hf, len(_labels(model)))
+    if not labels_apart(model.hf):
+        check_chooses(model.name, model.hf, len(_labels(model)))
     asked = Question(model, text, None, _given(text), (), ())
     return replace(asked, targets=(_choose_label(asked, "label", wish),))
 
@@ -142,7 +143,10 @@ def _choose_label(asked: Question, kind: str, wish: Wish) -> Target:
     model = asked.model
     chosen = _predicted(asked)[0] if wish.target is None else _label_number(model, wish.target)
     names = _labels(model)
-    target = Target(kind, wish.of or DEFAULT_OF, names[chosen], (0,), (chosen,))
+    apart = kind == "label" and labels_apart(model.hf)
+    of = wish.of or DEFAULT_OF
+    of = "logit" if apart and of == "log-odds" else of
+    target = Target(kind, of, names[chosen], (0,), (chosen,), apart=apart)
     if wish.rather is None:
         return target
     rather = _label_number(model, wish.rather)

@@ -7,6 +7,8 @@ A target reads some rows of the model's logits z and chooses one entry c of each
     log-odds              Σ_r log p_r,c / (1 − p_r,c)     against all the others; where p is near 1 it still moves
     contrast              Σ_r z_r,c − z_r,y          "c rather than y", the same for logits and log-probabilities
 
+Where a head says yes or no to each label by itself (`apart`), p_c is the sigmoid of z_c, and its logit is its log-odds.
+
 Each is a sum over logits with weights w that are constants, plus a constant:  Σ_r w_r · z_r + rest.  For a logit w is 1
 at c. For a log-probability w = 1_c − p, as  log p_c = z_c − Σ_k p_k z_k − H(p),  and the rest is −H(p); for log-odds
 the same with q, the softmax over all but c, in place of p. So what splits
@@ -39,6 +41,7 @@ class Target:
     chosen: tuple[int, ...]
     rather: tuple[int, ...] = ()  # of a contrast
     rather_name: str = ""
+    apart: bool = False  # the label by itself, not one of several
 
     def __post_init__(self):
         if self.kind not in KINDS:
@@ -47,6 +50,10 @@ class Target:
             raise InputError(f"What is explained is one of {', '.join(OUTPUTS)}, but {self.of!r} was asked for.")
         if self.rather and len(self.rather) != len(self.chosen):
             raise InputError("A contrast is between two tokens or two labels, but one side has several tokens.")
+        if self.apart and self.of != "logit":
+            raise InputError(f"Of a label by itself the logit is explained, which is its log-odds, but not {self.of}.")
+        if self.apart and self.rather:
+            raise InputError("Labels that the model gives each by itself are no choice; explain one without `rather`.")
 
     def __str__(self) -> str:
         rather = f" rather than {self.rather_name!r}" if self.rather else ""
@@ -68,6 +75,8 @@ class Target:
         rows = logits[:, list(self.rows)]
         if self.rather:
             return logsigmoid(_entries(rows, self.chosen) - _entries(rows, self.rather)).mean(-1)
+        if self.apart:
+            return logsigmoid(_entries(rows, self.chosen)).mean(-1)
         return _entries(rows.log_softmax(-1), self.chosen).mean(-1)
 
     @property

@@ -9,7 +9,8 @@ two) without the units S, and the units of the text in the order of falling scor
 at several k, against the same curves for random orders. AOPC is the mean fall of p along the deletion curve. It cannot
 be compared between texts or models, as each has its own best; so on short texts it is put on the scale from the worst
 to the best order that a greedy search finds (normalised AOPC, https://arxiv.org/abs/2408.08137), 0 to 1. The other
-tests are the rank correlation (Kendall's τ) with leave-one-out, and with other methods.
+tests are the rank correlation (Kendall's τ) with leave-one-out, and with other methods. Of a pair of texts each is also
+removed as a whole: an answer that compares the two may stay where words go from both alike.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Trial:
     best: float | None = None  # AOPC of the best and the worst order found
     worst: float | None = None
     agreement: Mapping[str, float] | None = None  # Kendall's τ with other methods
+    sides: tuple[float, float] | None = None  # of a pair of texts, p without all of the first and of the second
 
     @property
     def aopc(self) -> float:
@@ -143,6 +145,7 @@ def try_all(
     p = ask(deletions.flatten(0, 1)).view(len(orders), len(ks))
     kept = p.flip(1)  # step k of it: p without all but the last k, which is p with these alone
     best, worst = (None, None) if count > SHORT else (_searched(ask, places, s) for s in (1, -1))
+    sides = _without_a_side(ask)
     curves, mirrored = ([tuple(row.tolist()) for row in side] for side in (p, kept))
     made = {}
     for at, (name, row) in enumerate(scores.items()):
@@ -151,7 +154,7 @@ def try_all(
             steps=tuple(ks.tolist()), deletion=curves[at], insertion=mirrored[len(own) + at],
             random_deletion=tuple(curves[2 * len(own) :]), random_insertion=tuple(mirrored[2 * len(own) :]),
             named=named_of(count), count=count, removal=removal, seed=seed, passes=ask.passes, best=best, worst=worst,
-            agreement=agreement or None,
+            agreement=agreement or None, sides=sides,
         )  # fmt: skip
     return made
 
@@ -166,6 +169,16 @@ class _Asked:
         gone = removed(self.units, sets, self.question)
         self.passes += len(gone.unique(dim=0))
         return self.question.without(gone, removal=self.removal)[self.target, :, 1].exp()
+
+
+def _without_a_side(ask: _Asked) -> tuple[float, float] | None:
+    """p without the first text of a pair and without the second: what words taken from both alike do not show."""
+    text = ask.question.text
+    side = [text.segment[unit.tokens[0]] if unit.given else -1 for unit in ask.units]
+    if set(side) - {-1} != {0, 1}:
+        return None
+    first, second = ask(torch.tensor([[of == number for of in side] for number in (0, 1)])).tolist()
+    return first, second
 
 
 def _first(order: Int[Tensor, " place"], ks: Int[Tensor, " step"], width: int) -> Bool[Tensor, "step unit"]:

@@ -25,6 +25,7 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
     """The rule.
 
     nothing   no removal, named or random, moves the probability by MOVES, or fewer than FEW units can be removed
+              (of a pair of texts it is then told whether the answer falls without one of them)
     yes       beats BEATEN of the random orders when what it names is deleted AND when it alone is kept
     partly    beats them one way only
     nothing   neither, but all orders are alike, within ROOM by the mean along a curve
@@ -35,11 +36,10 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
     curves = (trial.deletion, trial.insertion, *trial.random_deletion, *trial.random_insertion)
     moved = max((abs(p - trial.deletion[0]) for curve in curves for p in curve if p == p), default=0.0)
     if moved < MOVES:
-        return Verdict(
-            "nothing",
-            f"No removal moves the answer's probability of {number(trial.deletion[0])} by {number(MOVES)}: "
-            "it does not rest on this text.",
-        )
+        said = _compares(trial)
+        what = f"No removal of {units} from both texts" if said else "No removal"
+        still = f"{what} moves the answer's probability of {number(trial.deletion[0])} by {number(MOVES)}"
+        return Verdict("nothing", f"{still}: {said or 'it does not rest on this text.'}")
     needed, enough = (trial.beaten(side) >= BEATEN for side in ("deletion", "insertion"))
     facts = _facts(trial, units)
     if needed and enough:
@@ -69,10 +69,23 @@ def _room(trial: Trial) -> bool:
 
 def _alike(trial: Trial) -> str:
     """What to say where no order is better than another."""
+    if said := _compares(trial):
+        return said
     before, without = trial.deletion[0], trial.deletion[-1]
     if trial.steps[-1] == trial.count and abs(without - before) < MOVES:
         return f"with nothing left to read the answer still has {number(without)}; it hardly rests on this text."
     return f"along the way no order is better than another by {number(ROOM)}; this text cannot tell."
+
+
+def _compares(trial: Trial) -> str:
+    """What to say of a pair whose answer falls without one of its texts, though words of both may go."""
+    if trial.sides is None or not any(trial.deletion[0] - p >= MOVES for p in trial.sides):
+        return ""
+    first, second = map(number, trial.sides)
+    return (
+        f"without the first text alone it is {first}, without the second {second}, so it rests on how the two compare; "
+        "scores of single words cannot tell."
+    )
 
 
 def _facts(trial: Trial, units: str) -> str:

@@ -3,7 +3,7 @@
     label          the classes with their probabilities                       sequence classifiers
     labels         the same, each by itself (sigmoid)                         classifiers of several labels at once
     number         the number                                                 regression
-    token-label    the words with another label than most, the surest first   token classifiers
+    token-label    the words that are not "O", the surest first               token classifiers
     next-token     the likeliest tokens after the text                        language models
     masked-token   the likeliest tokens for the mask, where the text has one  masked language models
     translation    its own translation, and its probability a token           encoder–decoders with a head
@@ -31,12 +31,14 @@ from headwise.interventions.labels import class_of, no_class, told
 from headwise.interventions.outcomes import head_kind, kind_of, last_hidden, looked_at
 from headwise.models.capture import at_least_float, quiet
 from headwise.models.model import Model
+from headwise.models.probe import last_logits
 from headwise.models.tasks import gives_number, labels_apart
 from headwise.results.shown import number
 from headwise.text.corpus import Document, open_corpus
 from headwise.types import Encoding
 
 MOST, SMALL = 5, 0.005
+OUTSIDE = "O"  # the label of words that are nothing, as tagging schemes call it
 NEAR = 0.3  # the cosine below which no sentence is called near
 LONGEST = 60  # characters of a sentence to compare with
 COMPARED, STEP = 24, 3  # so many of them, a third of those there are: the sample goes from subject to subject
@@ -52,6 +54,7 @@ class Answered:
 
     kind: str
     choices: tuple[tuple[str, float], ...]
+    rest: str = ""  # of the words that are not told
 
     @property
     def says(self) -> str:
@@ -60,6 +63,7 @@ class Answered:
             f"{name} {number(of, '.4g')}" if self.kind == "number" else f"{name} ({_sure(self.kind, of)})"
             for name, of in self.choices
         )
+        told += f", {self.rest}" if self.rest else ""
         far = self.kind == "sentence" and self.choices[0][1] < NEAR
         return f"{'None of the sample sentences is near; the nearest' if far else LED[self.kind]}: {told}"
 
@@ -68,7 +72,8 @@ def _sure(kind: str, of: float) -> str:
     """How sure, as people write it; what is not nothing is not written as 0 %."""
     if kind == "sentence":
         return f"cos {number(of, '.2f')}"
-    return "<\u00a01\u00a0%" if 0 < of < SMALL else number(of, ".0%")
+    sure = "<\u00a01\u00a0%" if 0 < of < SMALL else number(of, ".0%")
+    return f"{sure} a token" if kind in ("translation", "target") else sure
 
 
 def answered(model: Model, text: Encoding, target: Encoding | None = None) -> Answered | None:
@@ -80,7 +85,8 @@ def answered(model: Model, text: Encoding, target: Encoding | None = None) -> An
     with torch.no_grad(), quiet():
         if kind == "sentence":
             return _nearest(model, text)
-        output = model.hf(**model.batch([text], [] if target is None else [target]).inputs)
+        few = last_logits(model.hf) if kind == "next-token" else {}  # of a long text all would be gigabytes
+        output = model.hf(**model.batch([text], [] if target is None else [target]).inputs, **few)
     rows = at_least_float(output.logits)[0].log_softmax(-1)
     if kind == "label":
         return _classified(model, at_least_float(output.logits)[0])
@@ -92,7 +98,7 @@ def answered(model: Model, text: Encoding, target: Encoding | None = None) -> An
         words = "".join(model.tokenizer.decode(list(target.ids), skip_special_tokens=True))
         own = rows[:-1].argmax(-1).tolist() == list(target.ids[1:])
         return Answered(kind if own else "target", ((f"“{words.strip()}”", math.exp(float(said.mean()))),))
-    at = len(text) - 1
+    at = -1
     if kind == "masked-token":
         masks = [place for place, token in enumerate(text.ids) if token == model.tokenizer.mask_token_id]
         if not masks:
@@ -149,20 +155,23 @@ def _classified(model: Model, logits: Float[Tensor, " label"]) -> Answered:
 
 
 def _labelled(model: Model, text: Encoding, rows: Float[Tensor, "token label"]) -> Answered | None:
-    """Words with a label that most do not have (so "O" is left out), by how sure; all of them where they have one.
+    """Words with another label than "O", or than most have where no label is called so, by how sure.
 
-    A word's label is that of its first token.
+    All of them where they have one label. A word's label is that of its first token.
     """
     names = {int(at): str(name) for at, name in (model.hf.config.id2label or {}).items()}
     firsts = {text.unit[at]: at for at in reversed(range(len(text))) if not text.special[at]}
     if not firsts:
         return None
     sure, said = (found[sorted(firsts.values())].tolist() for found in rows.exp().max(-1))
-    (usual, _), *_ = Counter(said).most_common(1)
-    words = zip((text.words[unit].strip() for unit in sorted(firsts)), said, sure, strict=True)
-    rare = sorted(words, key=lambda word: (word[1] == usual, -word[2]))
-    rare = [word for word in rare if word[1] != usual] or rare
-    return Answered("token-label", tuple((f"“{word}” {names.get(at, at)}", p) for word, at, p in rare[:MOST]))
+    (most, _), *_ = Counter(said).most_common(1)
+    usual = next((at for at, name in names.items() if name == OUTSIDE), most)
+    words = list(zip((text.words[unit].strip() for unit in sorted(firsts)), said, sure, strict=True))
+    rare = sorted((word for word in words if word[1] != usual), key=lambda word: -word[2])
+    told = (rare or sorted(words, key=lambda word: -word[2]))[:MOST]
+    rest = f"{len(rare) - MOST} more" if len(rare) > MOST else f"the other words {names.get(usual, usual)}"
+    rest = rest if len(told) < len(words) else ""
+    return Answered("token-label", tuple((f"“{word}” {names.get(at, at)}", p) for word, at, p in told), rest)
 
 
 def _nearest(model: Model, text: Encoding) -> Answered:

@@ -22,6 +22,7 @@ from headwise.traces import LongTrace
 from headwise.traces.long import BLOCK
 from headwise.viewer.build import small_page
 from headwise.viewer.codes import decades, encode
+from headwise.viewer.of_trace import answer_of
 from headwise.viewer.payload import pretty
 
 SIDE = 64  # blocks along a side of the overview, at most
@@ -43,6 +44,7 @@ def payload(
     names = tuple(quantities or trace.quantities)
     return {
         "model": trace.model_name,
+        "answer": answer_of(trace),
         "error": f"{max(trace.proof_error, trace.output_error):.0e}",
         "stacks": [dict(_stack(trace, stack, names, heads)) for stack in trace.stacks],
     }

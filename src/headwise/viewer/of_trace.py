@@ -18,7 +18,7 @@ from headwise.interventions.outcomes import DISTANCES, kind_of
 from headwise.lamps import Head, lamps
 from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, WEIGHT, Quantity, Size, every
 from headwise.text.written import written
-from headwise.traces import Trace
+from headwise.traces import LongTrace, Trace
 from headwise.traces.lamps import trace_lamps
 from headwise.viewer.parsed import with_syntax
 from headwise.viewer.payload import (
@@ -142,13 +142,13 @@ def _real(trace: TraceLike) -> Trace | None:
     return real if isinstance(real, Trace) else None
 
 
-def answer_of(trace: TraceLike) -> str:
+def answer_of(trace: TraceLike | LongTrace) -> str:
     """What the model says to the text; empty where it says nothing, or where it is not at hand."""
-    real = _real(trace)
+    real = trace if isinstance(trace, LongTrace) else _real(trace)
     if real is None or real.model is None:
         return ""
     try:
-        with real.as_read():
+        with real.model.exactly(*getattr(real, "change", ())):
             found = answered(real.model, real.text, real.target)
     except HeadwiseError:
         return ""

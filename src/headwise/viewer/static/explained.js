@@ -91,7 +91,7 @@
     const body = rows.slice(0, 25).map((row) =>
       element("tr", {}, ...row.map((cell, at) => element("td", at ? { "data-head": methods[at - 1] } : {}, at ? short(cell) : String(cell)))));
     const sheet = element("div", { class: "sheet" }, element("table", {}, head, ...body));
-    const more = rows.length > 25 ? [element("p", { class: "muted" }, `The strongest 25 of ${rows.length}.`)] : [];
+    const more = rows.length > 25 ? [element("p", { class: "muted" }, `The strongest 25 of ${rows.length}; special tokens count, as the model reads them too.`)] : [];
     return [element("h2", {}, "Side by side"), sheet, ...more];
   };
 

@@ -155,6 +155,7 @@
       element("p", { class: "muted" }, `A cell adds up ${s.tokens} \u00d7 ${s.tokens} tokens: queries go down, keys to the right, and nothing is left out. The marked cell holds ${short(mass, 2)}. Colour is the square root of the share of the largest cell${m.signed ? "; blue is below zero" : ""}.`));
     app.replaceChildren(
       element("h1", {}, `${data.model}: where ${here} looks in ${s.queries.length.toLocaleString("en")} tokens`),
+      ...(data.answer ? [element("p", { class: "answer" }, element("strong", {}, data.answer))] : []),
       element("p", { class: "muted" }, `${m.about} Of each row the ${m.k} strongest entries are kept${kept === null ? "" : `, ${Math.round(100 * kept)} % of this head in all`}. Proved to ${data.error}.`),
       bar, element("div", { class: "panels" }, left, zoomed()));
   };
