@@ -33,7 +33,8 @@ def test_one_order_in_nineteen_that_does_as_well_is_too_many() -> None:
     said = verdict(trial(better=18))
     assert said.belief == "partly"
     assert said.sentence.endswith(
-        "five words by lot leave .10–.90: alone they keep the answer up, but others do as well; believe it in part."
+        "five words by lot leave .10–.90; along its whole order .51 is left in the mean, by lot .38–.74: kept alone "
+        "they hold the answer better than chance, but taking them out lowers it no more than that; believe it in part."
     )
 
 
@@ -48,7 +49,8 @@ def test_no_better_than_chance() -> None:
     assert said.belief == "no"
     assert said.sentence == (
         "Removing the five words it names does not lower the answer's probability from .93 to .95; "
-        "five words by lot leave .10–.90: no better than chance on this text, do not believe it."
+        "five words by lot leave .10–.90; along its whole order .76 is left in the mean, by lot .38–.74: no better "
+        "than chance on this text, do not believe it."
     )
 
 
@@ -145,7 +147,8 @@ def test_an_answer_that_compares_two_texts_is_not_called_one_that_rests_on_none(
     assert said.belief == "nothing"
     assert said.sentence == (
         "No removal of words from both texts moves the answer's probability of .93 by .05: without the first text "
-        "alone it is .93, without the second .88, so it rests on how the two compare; scores of single words cannot tell."
+        "alone it is .93, without the second .88, so it rests on how the two compare; scores of "
+        "single words cannot tell."
         if compares
         else "No removal moves the answer's probability of .93 by .05: it does not rest on this text."
     )

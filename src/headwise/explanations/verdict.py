@@ -49,10 +49,14 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
             "partly", f"{facts}: they are needed, but alone they do no better than chance; believe it in part."
         )
     if enough:
-        return Verdict("partly", f"{facts}: alone they keep the answer up, but others do as well; believe it in part.")
+        return Verdict(
+            "partly",
+            f"{facts}{_along(trial)}: kept alone they hold the answer better than chance, but taking them out "
+            "lowers it no more than that; believe it in part.",
+        )
     if not _room(trial):
         return Verdict("nothing", f"{facts}: {_alike(trial)}")
-    return Verdict("no", f"{facts}: no better than chance on this text, do not believe it.")
+    return Verdict("no", f"{facts}{_along(trial)}: no better than chance on this text, do not believe it.")
 
 
 def needed(trial: Trial) -> int:
@@ -65,6 +69,13 @@ def _room(trial: Trial) -> bool:
     sides = ((trial.deletion, *trial.random_deletion), (trial.insertion, *trial.random_insertion))
     means = [[level(curve) for curve in curves if level(curve) == level(curve)] for curves in sides]
     return any(max(of, default=0.0) - min(of, default=0.0) >= ROOM for of in means)
+
+
+def _along(trial: Trial) -> str:
+    """What is judged, the mean along the whole curve: at the step that is quoted chance may look worse or better."""
+    others = sorted(level(curve) for curve in trial.random_deletion if level(curve) == level(curve))
+    lot = f", by lot {number(others[0])}–{number(others[-1])}" if others else ""
+    return f"; along its whole order {number(level(trial.deletion))} is left in the mean{lot}"
 
 
 def _alike(trial: Trial) -> str:

@@ -226,8 +226,8 @@ class Model:
         """One forward pass over `batch` in eval mode, watched by nobody; the model's own output."""
         if "cross" in self.stacks and not batch.targets:
             raise InputError(
-                f"An encoder–decoder reads a source and a target, but the batch for {self.name} has no targets; give them "
-                "as model.batch([model.encode(source)], [model.encode_target(target)])."
+                f"An encoder–decoder reads a source and a target, but the batch for {self.name} has no targets; give "
+                "them as model.batch([model.encode(source)], [model.encode_target(target)])."
             )
         options = {**without_cache(self.hf), **options}
         inputs = {name: tensor for name, tensor in batch.inputs.items() if accepts(self.hf, name)}
