@@ -174,3 +174,13 @@ def test_a_masked_model_without_a_mask_says_how_to_ask_it(load) -> None:
     assert unanswered(model) == said
     assert page_of_trace(model.trace("the old city"), quantities=["raw"]).answer == said
     assert [unanswered(load(*name)) for name in (("tiny:bert", None), ("tiny:gpt2", "causal-lm"))] == ["", ""]
+
+
+def test_a_model_is_asked_by_a_method_too(load) -> None:
+    classifier = load("tiny:bert", "classification")
+    assert classifier.says("the old city") == answered(classifier, classifier.encode("the old city"))
+    assert classifier.says("the old", "city") == answered(classifier, classifier.encode("the old", "city"))
+    translator = load("tiny:marian", "translation")
+    source, target = translator.encode("the old city"), translator.encode_target("the dog")
+    assert translator.says("the old city", "the dog") == answered(translator, source, target)
+    assert translator.says("the old city") is None

@@ -35,6 +35,7 @@ from headwise.models.probe import last_logits
 from headwise.models.tasks import gives_number, labels_apart
 from headwise.results.shown import number
 from headwise.text.corpus import Document, open_corpus
+from headwise.traces import WAYS
 from headwise.types import Encoding
 
 MOST, SMALL = 5, 0.005
@@ -74,6 +75,15 @@ def _sure(kind: str, of: float) -> str:
         return f"cos {number(of, '.2f')}"
     sure = "<\u00a01\u00a0%" if 0 < of < SMALL else number(of, ".0%")
     return f"{sure} a token" if kind in ("translation", "target") else sure
+
+
+@WAYS.add("says", "What the model itself answers.")
+def said_to(model: Model, text: str, pair: str | None = None, *, truncate: bool = False) -> Answered | None:
+    """The model's answer to a text; for a translation model `pair` is the target."""
+    if model.is_encoder_decoder and not model.reads_source_twice:
+        target = None if pair is None else model.encode_target(pair, truncate=truncate)
+        return answered(model, model.encode(text, truncate=truncate), target)
+    return answered(model, model.encode(text, pair, truncate=truncate))
 
 
 def answered(model: Model, text: Encoding, target: Encoding | None = None) -> Answered | None:

@@ -288,6 +288,10 @@ class Model:
                 return self._long_trace(asked, top_of(keep, layers, editing.in_force(self)))
             return self._trace(asked, layers)
 
+    def says(self, text: str, pair: str | None = None, *, truncate: bool = False) -> Any:
+        """What the model itself answers: `.says` in a line, `.choices` with how sure; None where it answers nothing."""
+        return WAYS["says"](self, text, pair, truncate=truncate)
+
     def explain(self, text: str, pair: str | None = None, **options: Any) -> Any:
         """What a number of the model rests on, and whether to believe it: see `headwise.explanations.explain`."""
         return WAYS["explain"](self, text, pair, **options)

@@ -14,7 +14,7 @@ from headwise.registry import Registry
 
 WAYS: Registry[Callable[..., Any]] = Registry(
     "way to show or explain",
-    modules=("headwise.explanations.why", "headwise.explanations.explain"),
+    modules=("headwise.explanations.why", "headwise.explanations.explain", "headwise.interventions.answered"),
     package="headwise.viewer",
 )
 """(trace, …), (model, …) or (explanation, …) → a page, a chart, a file, an explanation"""
