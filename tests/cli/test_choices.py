@@ -15,8 +15,10 @@ import pytest
 import torch
 
 from headwise.cli.inspect import _cell, _chosen, _rich_table, _verdict, telling_head
+from headwise.cli.tables import chosen
 from headwise.cli.view import LARGE, choices_of, written
 from headwise.errors import InputError
+from headwise.studies import STUDIES
 from headwise.traces import NullSpace, Trace
 from headwise.viewer.figure import caption, panels, telling_query
 from headwise.viewer.of_trace import _open_heads
@@ -197,3 +199,15 @@ def test_other_weights_are_looked_for_where_there_is_most_to_move() -> None:
     known = replace(known, identifiable=np.array([[False, False, False], [False, True, False]]))
     stack = Stack("self", tokens, tokens, (quantity("raw", "attention", raw),), known)
     assert _open_heads(known, stack)[-2:] == [(0, 2), (1, 0)]
+
+
+def test_what_a_study_is_about_comes_first() -> None:
+    """Trials of roles before heads, those that look like one before the others; heads that were taken away first."""
+    rows = pl.DataFrame({
+        "part": ["head", "head", "trial", "head"], "looks": [False, True, None, True], "value": [0.9, 0.1, 0.2, 0.3],
+    })  # fmt: skip
+    found = chosen(rows, None, None, STUDIES["roles"].first_by)
+    assert found["value"].to_list() == [0.2, 0.3, 0.1, 0.9]
+    rows = pl.DataFrame({"part": ["attention", "head", "correlation", "head"], "value": [0.9, 0.1, 0.2, 0.3]})
+    assert chosen(rows, None, None, STUDIES["ablation"].first_by)["value"].to_list() == [0.3, 0.1, 0.9, 0.2]
+    assert chosen(rows, None, "-value", STUDIES["ablation"].first_by)["value"].to_list() == [0.9, 0.3, 0.2, 0.1]

@@ -22,11 +22,25 @@ def chosen(table: pl.DataFrame, where: str | None, sort: str | None, first_by: S
         if not equals:
             raise InputError(f"Rows are chosen by COLUMN=VALUE, but {asked!r} was given; as in --where layer=3,head=5.")
         table = table.filter(_is(table, name.strip(), value.strip()))
-    by = [sort] if sort is not None else [each for each in first_by if each.lstrip("-") in table.columns]
+    by = [sort] if sort is not None else [each for each in first_by if _column(each) in table.columns]
     for each in by:
-        _check(table, each.lstrip("-"))
-    return table.sort([each.lstrip("-") for each in by], descending=[each.startswith("-") for each in by],
+        _check(table, _column(each))
+    return table.sort([_key(each) for each in by], descending=[each.startswith("-") for each in by],
                       nulls_last=True, maintain_order=True) if by else table  # fmt: skip
+
+
+def _column(by: str) -> str:
+    """
+    >>> _column("-value"), _column("part=head")
+    ('value', 'part')
+    """
+    return by.lstrip("-").partition("=")[0]
+
+
+def _key(by: str) -> pl.Expr:
+    """What to sort by: a column, or where it has a value, those rows first."""
+    name, equals, value = by.lstrip("-").partition("=")
+    return pl.col(name) != value if equals else pl.col(name)
 
 
 def _is(table: pl.DataFrame, name: str, value: str) -> pl.Expr:

@@ -167,7 +167,9 @@ class Study(ABC):
     needs: ClassVar[Needs] = Needs()
     cost: ClassVar[Cost] = "pass"  # shares the one pass, has passes of its own, or learns for long
     by_name: ClassVar[bool] = False  # True: in a report only where it is named
-    first_by: ClassVar[tuple[str, ...]] = ()  # columns that `show` sorts by; with a minus the largest first
+    first_by: ClassVar[
+        tuple[str, ...]
+    ] = ()  # columns that `show` sorts by; -COLUMN: the largest first; COLUMN=VALUE: its rows first
     fewest: ClassVar[int] = 1  # texts that it takes to say anything
     captions: ClassVar[Mapping[str, str]] = {}  # by figure: what is to be seen, in a line
     own_head: ClassVar[bool] = (

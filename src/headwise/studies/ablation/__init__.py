@@ -67,7 +67,7 @@ class Ablation(Study):
     """
 
     title: ClassVar[str] = "Which heads matter"
-    first_by: ClassVar[tuple[str, ...]] = ("part", "-value")
+    first_by: ClassVar[tuple[str, ...]] = ("part=head", "-value")
     cost: ClassVar[Cost] = "passes"
     own_head: ClassVar[bool] = True
     captions: ClassVar[Mapping[str, str]] = {

@@ -49,6 +49,7 @@ class Roles(Study):
     title: ClassVar[str] = "What heads look like, and whether they do it"
     cost: ClassVar[Cost] = "passes"
     own_head: ClassVar[bool] = True
+    first_by: ClassVar[tuple[str, ...]] = ("part=trial", "-looks", "-value")
     captions: ClassVar[Mapping[str, str]] = {
         "atlas": "the role that each head looks like most",
         "trials": "what is lost without the heads of a role, beyond random heads of the same layers",
