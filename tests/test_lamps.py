@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwise.lamps import Head, is_sink, lamps, summed_up
+from headwise.lamps import Head, is_sink, lamps, summed_up, with_other
 
 GOOD = Head(null_share=0.0, unique_rows=1.0, carried=0.9, parked=0.1, sent=0.1, matters=0.05)
 
@@ -25,20 +25,20 @@ def test_a_head_that_is_well_by_every_question_is_green() -> None:
 @pytest.mark.parametrize(
     ("changes", "colour", "says"),
     [
-        ({"null_share": 0.05, "unique_rows": 0.5}, "green", "5 % of the squared weights change nothing."),
-        ({"null_share": 0.051, "unique_rows": 0.5}, "amber", "5 % of the squared weights change nothing."),
-        ({"null_share": 0.3, "unique_rows": 0.0}, "amber", "30 % of the squared weights change nothing."),
-        ({"null_share": 0.31, "unique_rows": 0.0}, "red", "31 % of the squared weights change nothing."),
+        ({"null_share": 0.05, "unique_rows": 0.5}, "green", "5 % of the squared weights change nothing if weights may be negative; how far a distribution (none negative, sum 1) could move was not asked."),
+        ({"null_share": 0.051, "unique_rows": 0.5}, "amber", "5 % of the squared weights change nothing if weights may be negative; how far a distribution (none negative, sum 1) could move was not asked."),
+        ({"null_share": 0.3, "unique_rows": 0.0}, "amber", "30 % of the squared weights change nothing if weights may be negative; how far a distribution (none negative, sum 1) could move was not asked."),
+        ({"null_share": 0.31, "unique_rows": 0.0}, "red", "31 % of the squared weights change nothing if weights may be negative; how far a distribution (none negative, sum 1) could move was not asked."),
         ({"null_share": 0.3}, "green", "No other weights give this output (30 % in the null space)."),
         ({"null_share": 0.6}, "amber",
-         "60 % of the squared weights change nothing. Yet no other distribution gives this output."),
-        ({"null_share": 0.0, "unique_rows": 0.9}, "green", "0 % of the squared weights change nothing."),
+         "60 % of the squared weights change nothing if weights may be negative; yet no other distribution (none negative, sum 1) gives this output."),
+        ({"null_share": 0.0, "unique_rows": 0.9}, "green", "0 % of the squared weights change nothing if weights may be negative; how far a distribution (none negative, sum 1) could move was not asked."),
         ({"null_share": 0.0, "unique_rows": 0.9, "width": 0.05}, "green",
-         "0 % of the squared weights change nothing. Weights could be others within 0.05."),
+         "0 % of the squared weights change nothing if weights may be negative; as a distribution (none negative, sum 1) each could be another within 0.05."),
         ({"null_share": 0.0, "unique_rows": 0.9, "width": 0.06}, "amber",
-         "0 % of the squared weights change nothing. Weights could be others within 0.06."),
+         "0 % of the squared weights change nothing if weights may be negative; as a distribution (none negative, sum 1) each could be another within 0.06."),
         ({"null_share": 0.0, "unique_rows": 0.9, "width": 0.31}, "red",
-         "0 % of the squared weights change nothing. Weights could be others within 0.31."),
+         "0 % of the squared weights change nothing if weights may be negative; as a distribution (none negative, sum 1) each could be another within 0.31."),
         ({"null_share": None}, "dark", "Whether other weights would do was not measured."),
         ({"null_share": float("nan")}, "dark", "Whether other weights would do was not measured."),
     ],
@@ -46,6 +46,16 @@ def test_a_head_that_is_well_by_every_question_is_green() -> None:
 def test_unique(changes: dict[str, object], colour: str, says: str) -> None:
     lamp = lamps(replace(GOOD, **changes)).unique  # type: ignore[arg-type]
     assert (lamp.colour, lamp.says) == (colour, says)
+
+
+def test_another_distribution_that_was_looked_for_is_told_and_changes_no_colour() -> None:
+    asked = lamps(replace(GOOD, null_share=0.4, unique_rows=0.0, carried=0.4))
+    found = with_other(asked, 0.0312)
+    assert found.unique.says == (
+        "40 % of the squared weights change nothing if weights may be negative; the distribution (none negative, sum 1) looked for moves no weight by more than 0.031."
+    )
+    assert found.unique.colour == asked.unique.colour == "red"
+    assert with_other(lamps(GOOD), 0.5) == lamps(GOOD), "where nothing was left open nothing is said"
 
 
 @pytest.mark.parametrize(
@@ -71,6 +81,12 @@ def test_unique(changes: dict[str, object], colour: str, says: str) -> None:
 def test_carries(changes: dict[str, object], colour: str, says: str) -> None:
     lamp = lamps(replace(GOOD, **changes)).carries  # type: ignore[arg-type]
     assert (lamp.colour, lamp.says) == (colour, says)
+
+
+@pytest.mark.parametrize(("carried", "held"), [(0.75, True), (0.74, False), (None, False)])
+def test_a_sink_whose_weights_carry_is_held_back_as_any_other_yes(carried: float | None, held: bool) -> None:
+    lamp = lamps(replace(GOOD, parked=0.5, sent=0.4, carried=carried)).carries
+    assert (lamp.colour, lamp.held) == ("amber", held)
 
 
 @pytest.mark.parametrize(

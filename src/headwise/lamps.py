@@ -44,6 +44,8 @@ CARRIED_MUCH, CARRIED_LITTLE = (
 )  # of the lengths that follow the weights: from the first green, below the last red
 MATTERS_MUCH, MATTERS_LITTLE = 0.01, 0.001  # nats (1 % and 0.1 % of a probability) or 1 − cos (angles of 8° and 2.6°)
 SINK_SAYS = "A sink:"
+PLAIN = "distribution (none negative, sum 1)"
+UNASKED = f"how far a {PLAIN} could move was not asked."
 SINK = 0.5  # of the weight on parking places
 EPSILON = 1e-9  # a number that is written as its threshold is at it
 
@@ -148,15 +150,20 @@ def _unique(head: Head) -> Lamp:
     only = head.unique_rows is not None and head.unique_rows >= 1
     if only and share <= NULL_LARGE + EPSILON:
         return Lamp("unique", "green", 1.0, f"No other weights give this output ({_percent(share)} in the null space).")
-    lamp = _lit("unique", share, NULL, f"{_percent(share)} of the squared weights change nothing.")
+    signed = f"{_percent(share)} of the squared weights change nothing if weights may be negative;"
+    lamp = _lit("unique", share, NULL, f"{signed} {UNASKED}")
     if only:
-        return replace(
-            lamp, colour="amber", level=0.5, says=f"{lamp.says} Yet no other distribution gives this output."
-        )
+        return replace(lamp, colour="amber", level=0.5, says=f"{signed} yet no other {PLAIN} gives this output.")
     if head.width is None or not math.isfinite(head.width):
         return lamp
-    wide = _lit("unique", head.width, WIDTH, f"{lamp.says} Weights could be others within {head.width:.2f}.")
+    wide = _lit("unique", head.width, WIDTH, f"{signed} as a {PLAIN} each could be another within {head.width:.2f}.")
     return replace(min(lamp, wide, key=lambda one: one.level or 0.0), says=wide.says)
+
+
+def with_other(found: Lamps, moved: float) -> Lamps:
+    """Lamps that tell how far the weights of another distribution went, once one was looked for; colours stay."""
+    says = found.unique.says.replace(UNASKED, f"the {PLAIN} looked for moves no weight by more than {moved:.2g}.")
+    return found._replace(unique=replace(found.unique, says=says))
 
 
 def _carries(head: Head) -> Lamp:
@@ -178,7 +185,10 @@ def _sink(head: Head, follows: str) -> Lamp:
     said = f"{SINK_SAYS} {_percent(parked)} of the weight is parked{place}{sent}. {follows}".strip()
     hollow = _known(head.sent) and (head.sent or 0.0) < parked / 2 - EPSILON
     little = _known(head.carried) and CARRIED.colour(head.carried or 0.0) == "red"
-    return Lamp("carries", "red", 0.15, said) if hollow or little else Lamp("carries", "amber", 0.4, said)
+    if hollow or little:
+        return Lamp("carries", "red", 0.15, said)
+    own = _known(head.carried) and CARRIED.colour(head.carried or 0.0) == "green"
+    return Lamp("carries", "amber", 0.4, said, held=own)
 
 
 def _matters(head: Head) -> Lamp:

@@ -44,6 +44,8 @@ def test_a_click_switches_it_off_and_another_on_again(html: str, open_html: Open
     opened.drawn()
     assert opened.shown == "self without-L0.H1 1 2", "it goes to the map that moves most"
     assert page.get_attribute(".off", "data-off") == "L0.H1"
+    assert page.locator(".badge .lamp").count() == 0, "the lamps are of the model as it is, not of the one without"
+    assert page.inner_text(".badge").endswith("with a head off its maps were not judged.")
     said = page.locator(".off").inner_text()
     assert "L0.H1 is switched off. The loss goes up by 2 nats." in said
     assert "L1.H2 40 %" in said

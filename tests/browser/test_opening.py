@@ -65,8 +65,9 @@ def test_a_page_opens_on_a_telling_head_and_no_sink(name: str, task: str, stack:
     assert (found["layer"], found["head"]) != sink
     assert not found["sink"]
     side = next(one for one in page.stacks if one.name == stack).queries
-    assert found["token"]
-    assert found["token"] not in [token for token, special in zip(side.tokens, side.special, strict=True) if special]
+    at = int(opened.hash()["token"]) if "token" in opened.hash() else int(page.start["token"])  # type: ignore[index]
+    assert found["token"] == side.tokens[at]
+    assert not side.special[at + (stack == "cross")], "a row of cross-attention is about the token after it"
     opened.to(layer=sink[0], head=sink[1], heads=sink[1])
     assert shown(opened)["sink"], "the test would see a sink"
 
@@ -82,5 +83,15 @@ def test_pages_of_align_open_on_cross_attention(tmp_path: Path, monkeypatch, ope
     assert not left.value.code
     (page,) = (tmp_path / "out" / "pages").glob("*.html")
     opened = open_html(page.read_text("ascii")).drawn()
-    assert shown(opened)["stack"] == "cross"
-    assert not shown(opened)["sink"]
+    found = shown(opened)
+    assert found["stack"] == "cross"
+    assert not found["sink"]
+    assert opened.page.inner_text(".telling.here").startswith("alignment"), "it opens on the head that pairs words up"
+    assert "cross-attention" in opened.page.inner_text(".about h2")
+    tokens = opened.page.eval_on_selector_all("#view .token.from", "all => all.map((one) => one.textContent)")
+    at = tokens.index(found["token"])
+    said = opened.page.inner_text(".foretells")
+    assert said == (
+        "A row is named after the token that was read last; it is about the next one: the row of "
+        f"“{tokens[at]}” shows where the decoder looks to write “{tokens[at + 1]}”."
+    )

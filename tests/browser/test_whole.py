@@ -28,7 +28,7 @@ def page() -> Page:
 def test_layer_by_layer_names_the_head_and_whose_the_lamps_are(page: Page, open_html: Open) -> None:
     opened = open_html(html_of(page), "#view=layers&layer=1&head=2").drawn()
     assert opened.page.inner_text(".about h2") == "Raw attention, head 2 of every layer"
-    assert opened.page.inner_text(".badge .lamps-of") == "L1.H2"
+    assert opened.page.inner_text(".badge .lamps-of") == "L1.H2 alone:"
     opened.to(view="layers", quantity="hidden-token")
     assert opened.page.inner_text(".about h2").endswith(", every layer"), "heads are merged there"
     opened.to(view="matrix", quantity="raw", layer=1, head=2)

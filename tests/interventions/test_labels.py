@@ -55,8 +55,13 @@ def test_what_is_no_class_is_counted_and_named() -> None:
         check_labels(STARS, [Document(at, "a", notes=note) for at, note in enumerate(notes)])
     assert str(error.value) == (
         "A label must be a class of mine (1 star, 2 stars, 3 stars, or its number, 1 to 3), but the corpus has '5' "
-        "(2 of the first 6 texts); rename it in the file, or leave out --label."
+        "(2 of the first 6 texts), '7' (1); rename them in the file, or leave out --label."
     )
+    with pytest.raises(InputError, match=r"has '9' \(1 of the first 2 texts\); rename it in the file"):
+        check_labels(STARS, [Document(at, "a", notes=note) for at, note in enumerate("91")])
+    many = [str(number) for number in range(4, 11)]
+    with pytest.raises(InputError, match=r"'4' \(1 of the first 7 texts\), '5' \(1\), .*'8' \(1\), 2 others; rename"):
+        check_labels(STARS, [Document(at, "a", notes=note) for at, note in enumerate(many)])
     check_labels(STARS, [Document(at, "a", notes=note) for at, note in enumerate(["1", "2 stars", "-1"])])
 
 

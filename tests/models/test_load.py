@@ -19,7 +19,7 @@ import headwise as hw
 from headwise.engine.plan import model_facts
 from headwise.errors import HeadwiseError, InputError, ModelError, ProofError, UnknownNameError
 from headwise.models.capture import quiet
-from headwise.models.load import whole
+from headwise.models.load import _unreadable, whole
 from headwise.models.tiny import FAMILIES, tiny_model, tiny_tokenizer
 from references.compare import assert_close
 
@@ -98,6 +98,27 @@ def test_tasks(family: str, task: str, ending: str) -> None:
 @pytest.mark.parametrize(("family", "task"), [("llama", "masked-lm"), ("bert", "translation"), ("t5", "causal-lm")])
 def test_a_task_that_the_family_does_not_have(family: str, task: str) -> None:
     assert task in refused(f"tiny:{family}", HeadwiseError, task=task)
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "said"),
+    [
+        ("demo-nmt", "masked-lm", "but demo-nmt has none for masked-lm; load a checkpoint that was saved with one"),
+        ("demo-nmt", "transcription", "but demo-nmt has none for transcription; demo-whisper has one"),
+    ],
+)
+def test_a_task_that_a_packaged_model_does_not_have(name: str, task: str, said: str) -> None:
+    with pytest.raises(ModelError, match=said):
+        hw.load(name, task=task)
+
+
+def test_the_demo_encoder_does_not_translate() -> None:
+    said = str(_unreadable("demo", "translation", ValueError(UNKNOWN)))
+    assert said.startswith("A task needs a head of its own, but demo (all-MiniLM-L6-v2, a sentence encoder: BERT, ")
+    assert said.endswith(") has none for translation; demo-nmt has one, or leave the task out.")
+
+
+UNKNOWN = "Unrecognized configuration class <class 'BertConfig'> for this kind of AutoModel: AutoModelForSeq2SeqLM."
 
 
 def test_unknown_task_dtype_family_and_name() -> None:

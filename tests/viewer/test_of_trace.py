@@ -99,6 +99,12 @@ def test_alternatives_are_those_that_the_trace_gives() -> None:
         there = (layer, head) in trace.asked
         assert np.isfinite(values[layer, head]).all() == there
         assert np.isfinite(stack.facts.other_js[layer, head]) == there
+        said = stack.facts.lamps[layer, head].unique.says
+        if there:
+            moved = np.abs(values[layer, head] - stack.quantities[0].values[layer, head]).max()
+            assert said.endswith(f"looked for moves no weight by more than {moved:.2g}.")
+        else:
+            assert "looked for" not in said
 
 
 def test_layers_heads_and_quantities_can_be_chosen() -> None:

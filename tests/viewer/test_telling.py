@@ -10,7 +10,7 @@ import pytest
 from headwise.lamps import Head, lamps
 from headwise.viewer.of_trace import page_of_trace
 from headwise.viewer.payload import Stack
-from headwise.viewer.telling import followers, opening, opening_stack, parking, telling
+from headwise.viewer.telling import followers, opening, opening_note, opening_stack, parking, telling
 from viewer.samples import facts, quantity, side
 
 TOKENS = ("[CLS]", "the", "dog", "saw", "it", ".", "[SEP]")
@@ -84,18 +84,34 @@ def test_a_head_that_looks_at_what_came_after_the_same_word() -> None:
     assert "what came after" not in {one.what for one in telling(once)}
 
 
+def crossed(maps: np.ndarray) -> Stack:
+    """A decoder that reads <pad> dogs bark, and so writes dogs, bark and the end, over der Hund bellt </s>."""
+    sources, targets = side(("der", "Hund", "bellt", "</s>")), side(("<pad>", "dogs", "bark"))
+    sources = replace(sources, special=(False, False, False, True))
+    return replace(stack_of(maps, (), "cross"), queries=replace(targets, special=(True, False, False)), keys=sources)
+
+
 @pytest.mark.parametrize(("weight", "told"), [(0.75, True), (0.125, False)])
 def test_alignment_is_the_head_whose_words_choose_each_other(weight: float, told: bool) -> None:
-    sources, targets = side(("der", "Hund", "bellt", "</s>")), side(("dogs", "bark", "</s>"))
-    sources, targets = (replace(each, special=(*[False] * (len(each) - 1), True)) for each in (sources, targets))
     maps = np.zeros((1, 2, 3, 4), np.float32)
     maps[0, 0, :, 1] = 0.9, 0.8, 0.8  # both words look at Hund, which can be paired with one of them alone
-    maps[0, 1, 0, 1], maps[0, 1, 1, 2] = weight, weight  # dogs - Hund, bark - bellt
-    maps[0, 1, 2, 3] = 1.0  # a special token is no word
-    found = telling(replace(stack_of(maps, (), "cross"), queries=targets, keys=sources))
-    scores = {one.what: (one.head, one.score) for one in found}
+    maps[0, 1, 0, 1], maps[0, 1, 1, 2] = weight, weight  # dogs - Hund, bark - bellt, a row before they are read
+    maps[0, 1, 2, 0] = 1.0  # writes the end, which is no word
+    scores = {one.what: (one.head, one.score) for one in telling(crossed(maps))}
     assert scores["alignment"] == ((1, pytest.approx(weight)) if told else (0, pytest.approx(0.45)))
     assert scores.get("words") == ((0, pytest.approx(1.7 / 3)) if told else None)
+
+
+def test_cross_attention_opens_on_the_head_that_pairs_words_up_and_not_on_the_sharpest() -> None:
+    maps = np.zeros((1, 2, 3, 4), np.float32)
+    maps[0, 0, :, 1] = 0.95, 0.9, 0.9  # the sharpest, but all of it on one word
+    maps[0, 1, 0, 1], maps[0, 1, 1, 2], maps[0, 1, 2, 0] = 0.6, 0.7, 1.0
+    start = opening(crossed(maps))
+    assert (start["head"], start["token"]) == (1, 1), "the row that reads dogs, and writes bark"
+    (note,) = opening_note(start)
+    assert note.startswith("The page opens at L0.H1: of all heads here it pairs the words of both sides most clearly (")
+    (note,) = opening_note({**start, "stack": "self"})
+    assert note.startswith("The page opens at L0.H1: of all heads here it looks most sharply at words further away")
 
 
 def test_nothing_is_told_of_what_has_no_heads() -> None:
@@ -117,7 +133,8 @@ def test_pages_of_models_open_on_no_sink(name: str, task: str | None, stack: str
     lit = shown.facts.lamps
     place = (shown.quantities[0].layers.index(page.start["layer"]), shown.quantities[0].heads.index(page.start["head"]))
     assert not lit[place].sink or all(one.sink for one in lit.flatten())
-    assert not shown.queries.special[int(page.start["token"])]
+    token = int(page.start["token"]) + (stack == "cross")  # what a row of cross-attention is about comes next
+    assert not shown.queries.special[token]
 
 
 @pytest.mark.parametrize(("tokens", "head"), [(16, 0), (17, 1)])

@@ -23,6 +23,13 @@ import { matrixView } from "./views/matrix";
 import { modelView } from "./views/model";
 import { textView } from "./views/text";
 
+/** What a row of cross-attention is about: not the token that it reads, but the one that it writes next. */
+function foretells(tokens: string[], chosen: number): string {
+  const at = chosen >= 0 && chosen + 1 < tokens.length ? chosen : 0;
+  const example = at + 1 < tokens.length ? `: the row of \u201c${visible(tokens[at]!)}\u201d shows where the decoder looks to write \u201c${visible(tokens[at + 1]!)}\u201d` : "";
+  return `A row is named after the token that was read last; it is about the next one${example}.`;
+}
+
 /** Of which heads a view of several tells. */
 function severalName({ view, layer }: State, quantity: Quantity, headAt: number): string {
   if (view === "head") return `layer ${layer}`;
@@ -117,7 +124,8 @@ export class App {
     const name = one ? headName(quantity.layers[layerAt]!, quantity.heads[headAt]!, quantity) : severalName(state, quantity, headAt);
     const empty = (quantity.peak[layerAt]?.[headAt] ?? 0) === 0 && quantity.name === "alternative" && one;
     this.words.replaceChildren(
-      el("h2", {}, [quantity.label, name].filter(Boolean).join(", ")),
+      el("h2", {}, [quantity.label, stack.name === "cross" ? "cross-attention" : "", name].filter(Boolean).join(", ")),
+      stack.name === "cross" ? el("p", { class: "foretells" }, foretells(stack.queries.tokens, state.token)) : "",
       el("p", {}, empty ? "Other weights were not computed for this head; the badge below says for which they were." : quantity.about),
     );
     this.legend.replaceChildren(

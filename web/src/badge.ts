@@ -20,15 +20,24 @@ export class Badge {
     const several = state.view === "model" || (state.view === "head" && headsShown(place.quantity, state.heads).length !== 1);
     this.node.hidden = !facts || place.quantity.kind !== "attention";
     if (!facts || this.node.hidden) return;
+    if (place.quantity.name.startsWith("without-")) return this.unjudged();
     const at = state.view === "head" && !several ? headsShown(place.quantity, state.heads)[0]! : place.headAt;
     const toggle = () => ((this.open = !this.open), this.update());
     this.node.dataset.show = several ? "" : facts.lamps[place.layerAt]![at]!.show;
-    const whose = state.view === "layers" ? [el("b", { class: "lamps-of" }, headName(place.quantity.layers[place.layerAt]!, place.quantity.heads[at]!, place.quantity))] : [];
+    const name = headName(place.quantity.layers[place.layerAt]!, place.quantity.heads[at]!, place.quantity);
+    const of = state.view === "layers" ? `${name} alone:` : place.quantity.name === "alternative" ? "The model's own weights:" : "";
+    const whose = of ? [el("b", { class: "lamps-of" }, of)] : [];
     const line = several ? [el("span", { class: "lamps-sum" }, severalLine(facts, place, state.view))] : [...whose, ...lampsOf(facts.lamps[place.layerAt]![at]!.lamps)];
     this.node.replaceChildren(
       el("button", { class: "badge-line", "aria-expanded": String(this.open), click: toggle }, ...line, el("span", { class: "badge-more" }, this.open ? "less" : "what does this mean?")),
       this.open ? this.explanation(facts, place, several ? place.headAt : at) : several ? "" : this.quickOther(facts, place, at),
     );
+  }
+
+  /** With a head off the model is another one, and nobody asked the three questions of it. */
+  private unjudged(): void {
+    this.node.dataset.show = "";
+    this.node.replaceChildren(el("p", { class: "small lamps-none" }, "The three lamps are those of the model as it is; with a head off its maps were not judged."));
   }
 
   /** The button for other weights, where this head has them: what the first lamp means is seen best. */

@@ -12,6 +12,7 @@ from transformers.models.auto import modeling_auto as auto
 from headwise.errors import InputError, ModelError, TooLongError
 from headwise.explanations.question import Question
 from headwise.explanations.targets import OUTPUTS, Target
+from headwise.interventions.spans import answers_questions
 from headwise.models.capture import quiet
 from headwise.models.model import Model
 from headwise.models.tasks import check_chooses, labels_apart
@@ -62,6 +63,11 @@ def task_of(model: Model) -> str:
     found = [task for task, classes in TASKS.items() if names & set(classes.values())]
     if model.is_encoder_decoder:
         found = [task for task in found if task == "translation"]
+    if not found and answers_questions(model):
+        raise ModelError(
+            f"An explanation needs one number to explain, but {model.name} points at the start and the end of an "
+            "answer, which is not explained here; `headwise view QUESTION TEXT` shows its answer and its attention."
+        )
     if not found:
         raise ModelError(
             f"An explanation needs a model that predicts, but {model.name} ({type(model.hf).__name__}) has no head "

@@ -8,10 +8,11 @@
     masked-token   the likeliest tokens for the mask, where the text has one  masked language models
     translation    its own translation, and its probability a token           encoder–decoders with a head
     target         a target that it would not write itself, with the same     the same
+    span           the part of a text that answers a question                 heads that point at answers
     sentence       the nearest of some sentences, by the cosine of vectors    encoders without a head
 
-A model without a head that is no encoder has no answer: None; nor has a masked language model without a mask, which
-`unanswered` tells.
+A model without a head that is no encoder has no answer: None; nor has a masked language model without a mask, or a
+head for questions without a question and a text, which `unanswered` tells.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from torch import Tensor
 from headwise.errors import InputError
 from headwise.interventions.labels import class_of, no_class, told
 from headwise.interventions.outcomes import head_kind, kind_of, last_hidden, looked_at
+from headwise.interventions.spans import answers_questions, span_of
 from headwise.models.capture import at_least_float, quiet
 from headwise.models.model import Model
 from headwise.models.probe import last_logits
@@ -41,12 +43,13 @@ from headwise.types import Encoding
 MOST, SMALL = 5, 0.005
 OUTSIDE = "O"  # the label of words that are nothing, as tagging schemes call it
 NEAR = 0.3  # the cosine below which no sentence is called near
+HEADLINE = 160  # characters of an answer that a line shows
 LONGEST = 60  # characters of a sentence to compare with
 COMPARED, STEP = 24, 3  # so many of them, a third of those there are: the sample goes from subject to subject
 LED = {"label": "The model says", "token-label": "It labels", "next-token": "Next comes",
        "labels": "Each by itself, the model says", "number": "The model gives", "masked-token": "For the mask it says",
        "translation": "It translates this as", "target": "The target read here",
-       "sentence": "Nearest of the sample sentences"}  # fmt: skip
+       "span": "It answers", "sentence": "Nearest of the sample sentences"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,23 @@ class Answered:
     def says(self) -> str:
         """In one line: "The model says positive (97 %), negative (3 %)"."""
         told = ", ".join(
-            f"{name} {number(of, '.4g')}" if self.kind == "number" else f"{name} ({_sure(self.kind, of)})"
+            f"{name} {number(of, '.4g')}" if self.kind == "number" else f"{short(name)} ({_sure(self.kind, of)})"
             for name, of in self.choices
         )
         told += f", {self.rest}" if self.rest else ""
         far = self.kind == "sentence" and self.choices[0][1] < NEAR
         return f"{'None of the sample sentences is near; the nearest' if far else LED[self.kind]}: {told}"
+
+
+def short(words: str) -> str:
+    """An answer that is too long for a headline, cut at a word, its closing quote kept.
+
+    >>> short("“" + "very " * 40 + "long”")[-12:], short("“the dog”")
+    ('very very …”', '“the dog”')
+    """
+    if len(words) <= HEADLINE:
+        return words
+    return f"{words[:HEADLINE].rpartition(' ')[0] or words[:HEADLINE]} …{'”' * words.endswith('”')}"
 
 
 def _sure(kind: str, of: float) -> str:
@@ -88,6 +102,8 @@ def said_to(model: Model, text: str, pair: str | None = None, *, truncate: bool 
 
 def answered(model: Model, text: Encoding, target: Encoding | None = None) -> Answered | None:
     """The model's answer to a text that is encoded already; None where it has none."""
+    if answers_questions(model):
+        return Answered("span", found) if (found := span_of(model, text)) else None
     kind = head_kind(model) or kind_of(model)
     alone = kind == "sentence" and model.sense != "text"  # no sentence to be near to
     if kind == "tokens" or alone or (kind == "translation" and target is None):
@@ -119,6 +135,8 @@ def answered(model: Model, text: Encoding, target: Encoding | None = None) -> An
 
 def unanswered(model: Model) -> str:
     """How to get an answer out of a model that gives none to a text as it is; empty where nothing is known."""
+    if answers_questions(model):
+        return "It answers questions: give it two texts, the question and what it is asked of, to see what it says."
     if kind_of(model) != "masked-token":  # only then there is a tokenizer for sure, and it has a mask
         return ""
     return f"It fills in blanks: put {model.tokenizer.mask_token} in place of a word to see what it says."

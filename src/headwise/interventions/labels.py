@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from headwise.errors import InputError
 from headwise.models.model import Model
 from headwise.text.corpus import Document
 
-NAMED = 12  # classes that a message lists
+NAMED, TOLD = 12, 5  # classes, and labels that are none, that a message lists
 
 
 def classes(model: Model) -> dict[str, int]:
@@ -51,21 +51,28 @@ def _numbers(names: dict[str, int]) -> dict[int, int]:
     return numbers if len(numbers) == len(names) else {}
 
 
-def no_class(model: Model, label: str, how_often: str = "") -> InputError:
+def no_class(model: Model, label: str) -> InputError:
     """What to say of a label that is no class."""
+    return _refused(model, [repr(label)])
+
+
+def _refused(model: Model, found: Sequence[str]) -> InputError:
     names = list(classes(model))
     listed = ", ".join(names[:NAMED]) + (" …" if len(names) > NAMED else "")
     numbers = sorted(_numbers(classes(model))) or range(len(names))
+    them = "it" if len(found) == 1 else "them"
     return InputError(
         f"A label must be a class of {model.name} ({listed}, or its number, {min(numbers)} to {max(numbers)}), but the "
-        f"corpus has {label!r}{how_often}; rename it in the file, or leave out --label."
+        f"corpus has {', '.join(found)}; rename {them} in the file, or leave out --label."
     )
 
 
 def check_labels(model: Model, documents: Iterable[Document]) -> None:
-    """Refuse texts whose labels are no classes of the model, with how many there are of the commonest."""
+    """Refuse texts whose labels are no classes of the model, with how many there are of the commonest few."""
     labels = [label for label in (told(model, document.notes) for document in documents) if label is not None]
     unknown = Counter(label for label in labels if class_of(model, label) is None)
     if unknown:
-        ((label, count),) = unknown.most_common(1)
-        raise no_class(model, label, f" ({count} of the first {len(labels)} texts)")
+        (first, count), *others = unknown.most_common(TOLD)
+        more = [f"{len(unknown) - TOLD} others"] if len(unknown) > TOLD else []
+        rest = [f"{label!r} ({times})" for label, times in others]
+        raise _refused(model, [f"{first!r} ({count} of the first {len(labels)} texts)", *rest, *more])

@@ -23,7 +23,8 @@ from headwise.results.records import DamagedError, read_record
 
 ENDINGS = {"ForCausalLM": "causal-lm", "WithLMHeadModel": "masked-lm", "LMHeadModel": "causal-lm",
            "ForMaskedLM": "masked-lm", "ForSequenceClassification": "classification",
-           "ForTokenClassification": "token-classification", "WhisperForConditionalGeneration": "transcription",
+           "ForTokenClassification": "token-classification", "ForQuestionAnswering": "question-answering",
+           "WhisperForConditionalGeneration": "transcription",
            "ForConditionalGeneration": "translation", "MTModel": "translation",
            "ForImageClassification": "image-classification", "ForSpeechSeq2Seq": "transcription"}  # fmt: skip
 

@@ -36,6 +36,7 @@ from headwise.traces import LongTrace, Top, Trace
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "source.spm",
                 "sentencepiece.bpe.model")  # fmt: skip
 PREFIXES = ("PREFIX_TUNING", "PROMPT_TUNING", "P_TUNING", "MULTITASK_PROMPT_TUNING")
+DEMO_TASKS = {"demo-nmt": "translation", "demo-llm": "causal-lm", "demo-whisper": "transcription"}
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
 
 
@@ -240,9 +241,19 @@ def whole(text: str, most: int = 200) -> str:
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
+def _no_such_head(name: str, task: str) -> ModelError:
+    """A model whose family has no head for the task; a packaged one that has is named."""
+    what = f"{name} ({PACKAGED[name].about.rstrip('.')})" if name in PACKAGED else name
+    have = next((other for other, does in DEMO_TASKS.items() if does == task), None)
+    do = f"{have} has one" if have else "load a checkpoint that was saved with one"
+    return ModelError(f"A task needs a head of its own, but {what} has none for {task}; {do}, or leave the task out.")
+
+
 def _unreadable(name: str, task: str | None, error: Exception) -> ModelError:
     """One line out of transformers' paragraph."""
     text = " ".join(str(error).split())
+    if task is not None and "Unrecognized configuration class" in text and not name.startswith("tiny:"):
+        return _no_such_head(name, task)
     if "safetensors" in text and not isinstance(error, SafetensorError):
         return ModelError(f"{name} has no safetensors weights, and pickled ones are not opened; convert them first.")
     if name.startswith("tiny:"):

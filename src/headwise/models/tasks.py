@@ -15,6 +15,7 @@ TASKS: Mapping[str, str] = {
     "causal-lm": "AutoModelForCausalLM",
     "classification": "AutoModelForSequenceClassification",
     "token-classification": "AutoModelForTokenClassification",
+    "question-answering": "AutoModelForQuestionAnswering",
     "translation": "AutoModelForSeq2SeqLM",
     "transcription": "AutoModelForSpeechSeq2Seq",
     "image-classification": "AutoModelForImageClassification",

@@ -15,7 +15,7 @@ from headwise.errors import HeadwiseError, InputError, UnknownNameError
 from headwise.interventions.answered import answered, unanswered
 from headwise.interventions.matters import matters_of
 from headwise.interventions.outcomes import DISTANCES, kind_of
-from headwise.lamps import Head, lamps
+from headwise.lamps import Head, lamps, with_other
 from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, WEIGHT, Quantity, Size, every
 from headwise.text.written import written
 from headwise.traces import LongTrace, Trace
@@ -339,14 +339,15 @@ def _with_alternatives(trace: TraceLike, stack: Stack, count: int | None, missin
     if facts is None or not chosen:
         return stack
     values = np.full(like.values.shape, np.nan, np.float32)
-    js, change = facts.other_js.copy(), facts.other_change.copy()
+    js, change, lit = facts.other_js.copy(), facts.other_change.copy(), facts.lamps.copy()
     for place in chosen:
         layer, head = like.layers[place[0]], like.heads[place[1]]
         other = trace.alternative_attention(layer, head, stack=stack.name)
         values[place] = array(other.alpha)
         js[place], change[place] = float(np.nanmean(array(other.js))), float(other.change)
+        lit[place] = with_other(lit[place], float(np.nanmax(np.abs(values[place] - like.values[place]))))
     made = Maps(ALTERNATIVE, values, like.layers, like.heads)
-    facts = replace(facts, other_js=js, other_change=change)
+    facts = replace(facts, other_js=js, other_change=change, lamps=lit)
     return replace(stack, quantities=(*stack.quantities, made), facts=facts)
 
 

@@ -2,11 +2,11 @@
 
 A page opens at the head that looks most sharply at words far away (further than the next one, in texts of more than
 SHORT tokens further than REACH), among those that are no sinks, and at the token where it does so most; an
-encoder–decoder on its cross-attention. The strip has, of the same stack, the head that looks most at the previous
-token, at the next one, at its own, most far away, from a repeated word to what followed it before (induction, where
-words are repeated), the one that parks most, and the one whose map has least to do with its output. Of cross-attention
-it has the head that pairs words up: alignment, by pattern alone; how right it is, `headwise align --gold` tells. Syntax
-is told where a run of `syntax` is given (parsed.py).
+encoder–decoder on its cross-attention, at the head that pairs words up best. The strip has, of the same stack, the head
+that looks most at the previous token, at the next one, at its own, most far away, from a repeated word to what followed
+it before (induction, where words are repeated), the one that parks most, and the one whose map has least to do with its
+output. Of cross-attention it has the head that pairs words up: alignment, by pattern alone; how right it is, `headwise
+align --gold` tells. Syntax is told where a run of `syntax` is given (parsed.py).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from headwise.viewer.payload import Side, Stack, Telling
 CLEAR = 0.25  # of the weight, from where a head is said to look at neighbours
 REPEATED = 2  # words that were there before, from where induction is looked for
 SHORT, REACH = 16, 3  # tokens of a text, and how near a word may be, to be called near
+PAIRS = "it pairs the words of both sides most clearly (by its weights; `headwise align --gold` tells how right)"
 NULL = 0.05  # of the squared weights in the null space, from where a map is unlike what reaches the output
 
 
@@ -43,13 +44,19 @@ def looks(stack: Stack) -> Looks | None:
     alpha = np.nan_to_num(stack.quantities[0].values)
     square = stack.queries == stack.keys
     causal = square and alpha.shape[2] > 1 and not np.triu(alpha.max((0, 1)), 1).any()
-    words = ~np.array(stack.queries.special, bool)[:, None] & (~parking(stack.keys, causal=causal))
+    asks = ~np.array(stack.queries.special, bool) if square else writes(stack.queries)
+    words = asks[:, None] & (~parking(stack.keys, causal=causal))
     reach = REACH if alpha.shape[3] > SHORT else 1
     near = np.abs(np.subtract.outer(np.arange(alpha.shape[2]), np.arange(alpha.shape[3]))) <= reach
     sinks = np.zeros(alpha.shape[:2], bool)
     if stack.facts is not None:
         sinks = np.array([[lit.sink for lit in row] for row in stack.facts.lamps])
     return Looks(alpha, words, words & ~(near & square), square, sinks)
+
+
+def writes(queries: Side) -> Bool[np.ndarray, " query"]:
+    """Rows of a decoder that write a word: what a row reads is written already, and it is about the token after it."""
+    return ~np.append(np.array(queries.special, bool)[1:], True)[: len(queries)]
 
 
 def parking(keys: Side, *, causal: bool) -> Bool[np.ndarray, " key"]:
@@ -73,14 +80,16 @@ def opening(stack: Stack) -> dict[str, str | int]:
 
 
 def opening_head(stack: Stack) -> tuple[int, int] | None:
-    """The place of the head that looks most sharply at words far away; never a sink's.
+    """The place of the head that looks most sharply at words far away, in cross-attention of the one that pairs words
+    up best; never a sink's.
 
-    Its score is the mean over rows of the largest weight on such a word. Where all heads are sinks, they compete.
+    Its score is the mean over rows of the largest weight on such a word, or `paired_weight`. Where all heads are sinks,
+    they compete.
     """
     found = looks(stack)
     if found is None:
         return None
-    score = _sharpness(found)
+    score = _sharpness(found) if found.square else paired_weight(found)
     if not found.sinks.all():
         score = np.where(found.sinks, -1.0, score)
     layer, head = np.unravel_index(int(score.argmax()), score.shape)
@@ -90,15 +99,17 @@ def opening_head(stack: Stack) -> tuple[int, int] | None:
 def _token(stack: Stack, place: tuple[int, int]) -> int:
     found = looks(stack)
     assert found is not None
-    return int(np.where(found.far, found.alpha[place], 0.0).max(-1).argmax())
+    weight = np.where(found.far, found.alpha[place], 0.0)
+    return int((weight if found.square else np.where(mutual(weight), weight, 0.0)).max(-1).argmax())
 
 
 def opening_note(start: Mapping[str, str | int]) -> tuple[str, ...]:
     """Says that the first head shown was picked for its look, so that nobody takes it for a typical one."""
     if "head" not in start:
         return ()
-    chosen = f"The page opens at L{start['layer']}.H{start['head']}: of all heads here it looks most sharply at words"
-    return (f"{chosen} further away than the next one. It was chosen for that and is not a typical head.",)
+    does = PAIRS if start.get("stack") == "cross" else "it looks most sharply at words further away than the next one"
+    chosen = f"The page opens at L{start['layer']}.H{start['head']}: of all heads here {does}."
+    return (f"{chosen} It was chosen for that and is not a typical head.",)
 
 
 def telling(stack: Stack) -> tuple[Telling, ...]:
@@ -147,8 +158,12 @@ def paired_weight(found: Looks) -> Float[np.ndarray, "layer head"]:
     A query's word is its largest, a key's word the query that gives it most: the intersection of both directions.
     """
     weight = np.where(found.words, found.alpha, 0.0)
-    mutual = (weight == weight.max(-1, keepdims=True)) & (weight == weight.max(-2, keepdims=True))
-    return np.where(mutual, weight, 0.0).max(-1).sum(-1) / max(1, int(found.words.any(-1).sum()))
+    return np.where(mutual(weight), weight, 0.0).max(-1).sum(-1) / max(1, int(found.words.any(-1).sum()))
+
+
+def mutual(weight: Float[np.ndarray, "*maps query key"]) -> Bool[np.ndarray, "*maps query key"]:
+    """Cells that are the largest of their row and of their column."""
+    return (weight == weight.max(-1, keepdims=True)) & (weight == weight.max(-2, keepdims=True))
 
 
 def _sharpness(found: Looks) -> Float[np.ndarray, "layer head"]:
