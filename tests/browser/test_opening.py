@@ -65,7 +65,8 @@ def test_a_page_opens_on_a_telling_head_and_no_sink(name: str, task: str, stack:
     assert (found["layer"], found["head"]) != sink
     assert not found["sink"]
     side = next(one for one in page.stacks if one.name == stack).queries
-    at = int(opened.hash()["token"]) if "token" in opened.hash() else int(page.start["token"])  # type: ignore[index]
+    assert page.start is not None
+    at = int(page.start["token"])
     assert found["token"] == side.tokens[at]
     assert not side.special[at + (stack == "cross")], "a row of cross-attention is about the token after it"
     opened.to(layer=sink[0], head=sink[1], heads=sink[1])
