@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from math import nan
 from pathlib import Path
@@ -198,3 +199,17 @@ def test_run_writes_what_show_does(tmp_path: Path, monkeypatch, capsys) -> None:
     for one in found["results"]:
         shown = valid_run(monkeypatch, capsys, ["show", str(out / one["study"]), "--json", "-"])
         assert valid(shown, "show") == one
+
+
+def test_the_page_of_documents_calls_none_a_list() -> None:
+    """Every document is an object that names its schema; the guide once called one a list."""
+    page = (SCHEMAS.parent / "guides" / "pipelines.md").read_text("utf-8")
+    rows = re.findall(r"\(\.\./schemas/(\w+)\.json\)(.*?)\|", page)
+    assert {name for name, _ in rows} == {path.stem for path in SCHEMAS.glob("*.json")}
+    for name, said in rows:
+        schema = json.loads((SCHEMAS / f"{name}.json").read_text("utf-8"))
+        assert schema["type"] == "object"
+        assert "schema" in schema["required"]
+        assert not said.strip(": ").startswith("a list"), name
+        for field in re.findall(r"`(\w+)` is a list", said):
+            assert schema["properties"][field]["type"] == "array"

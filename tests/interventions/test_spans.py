@@ -83,4 +83,4 @@ def test_without_a_question_it_says_what_it_needs_and_explain_says_where_to_look
 )  # fmt: skip
 def test_a_headline_cuts_an_answer_at_a_word(words: str, said: str) -> None:
     assert short(words) == said
-    assert Answered("translation", ((words, 0.5),)).says == f"It translates this as: {said} (50\u00a0%)"
+    assert Answered("next-token", ((words, 0.5),)).says == f"Next comes: {said} (50\u00a0%)"

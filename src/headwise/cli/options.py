@@ -22,7 +22,7 @@ Model = Annotated[str, typer.Option(help="Hub id, folder, demo, demo-llm, demo-b
 Task = Annotated[
     str | None,
     typer.Option(
-        help="Load a head too: masked-lm, causal-lm, classification, token-classification, translation; "
+        help="Load a head too: masked-lm, causal-lm, classification, token-classification, question-answering, translation; "
         "or the encoder alone: encoder."
     ),
 ]
