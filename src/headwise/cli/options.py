@@ -22,8 +22,8 @@ Model = Annotated[str, typer.Option(help="Hub id, folder, demo, demo-llm, demo-b
 Task = Annotated[
     str | None,
     typer.Option(
-        help="Load a head too: masked-lm, causal-lm, classification, token-classification, question-answering, translation; "
-        "or the encoder alone: encoder."
+        help="Load a head too: masked-lm, causal-lm, classification, token-classification, question-answering, "
+        "translation; or the encoder alone: encoder."
     ),
 ]
 Device = Annotated[str, typer.Option(help="Where the model runs: cpu, cuda, cuda:1 or mps.")]
