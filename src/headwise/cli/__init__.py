@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -58,6 +59,11 @@ CommandError: type[Exception] = typer.BadParameter.__mro__[2]  # pyright: ignore
 
 
 STOPPED = 130  # as a shell says it of Ctrl-C
+SELDOM = (
+    50_000,
+    20,
+    20,
+)  # of the garbage collector: importing transformers makes it look a fifth of the time for nothing
 
 
 def told(error: Any) -> NoReturn:
@@ -97,8 +103,11 @@ def _careful() -> Iterator[None]:
     stdout, stderr = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast(TextIO, Guarded(stream)) for stream in (stdout, stderr))
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    often = gc.get_threshold()
+    gc.set_threshold(*SELDOM)
     try:
         yield
     finally:
+        gc.set_threshold(*often)
         sys.stdout, sys.stderr = stdout, stderr
         signal.signal(signal.SIGTERM, before)
