@@ -83,17 +83,17 @@ def _timed(task) -> float:
 def growth() -> None:
     """Each size in a process of its own, as peak memory never goes down."""
     rows = {}
-    for segments in (200, 2000):
+    for segments in (20, 200, 2000):  # the first tells what a run costs before it reads
         command = [sys.executable, __file__, "--one", str(segments)]
         rows[segments] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         print(f"  {segments:5d} segments: {rows[segments]['seconds']:7.1f} s, peak {rows[segments]['peak_mb']:.0f} MB")
-    small, large = rows.values()
+    _, small, large = rows.values()
     memory, seconds = (large[name] / small[name] for name in ("peak_mb", "seconds"))
     print(f"  memory x {memory:.3f}, time x {seconds:.2f} for x 10")
 
 
-def one(segments: int) -> None:
-    torch.set_num_threads(2)
+def one(segments: int, threads: int) -> None:
+    torch.set_num_threads(threads)
     model = hw.load("demo")
     with tempfile.TemporaryDirectory() as folder:
         path = corpus_of(segments, Path(folder))
@@ -115,8 +115,20 @@ def on_ray(segments: int) -> None:
         plan = Plan({name: STUDIES[name]().settings() for name in CHOSEN}, model_facts(model), spec, shard_documents=16)
         shards = list(plan.shards(model, Counter()))
         seconds = {workers: _workers(ray, plan, shards, workers) for workers in (1, 2, 1, 2)}
+    ray.shutdown()
     ratio = seconds[1] / seconds[2]
     print(f"  1 worker {seconds[1]:.1f} s, 2 workers {seconds[2]:.1f} s: x {ratio:.2f} ({segments} segments)")
+    print(f"  two processes without Ray, each with all of the work: x {_side_by_side(segments):.2f} of what one does")
+
+
+def _side_by_side(segments: int) -> float:
+    """What the machine itself gives: how much more two single-thread processes do than one, in the same time."""
+    command = [sys.executable, __file__, "--one", str(segments), "--threads", "1"]
+    taken = []
+    for together in (1, 2, 1, 2):
+        started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(together)]
+        taken.append(max(json.loads(each.communicate()[0])["seconds"] for each in started))
+    return 2 * (taken[0] + taken[2]) / (taken[1] + taken[3])
 
 
 def _workers(ray, plan: Plan, shards: list, workers: int) -> float:
@@ -135,10 +147,11 @@ if __name__ == "__main__":
     for flag in ("cost", "growth", "ray"):
         parser.add_argument(f"--{flag}", action="store_true")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=int, default=2, help=argparse.SUPPRESS)
     parser.add_argument("--segments", type=int, default=64)
     options = parser.parse_args()
     if options.one:
-        one(options.one)
+        one(options.one, options.threads)
     if options.cost:
         cost(options.segments)
     if options.growth:
