@@ -147,7 +147,7 @@ def test_an_answer_that_compares_two_texts_is_not_called_one_that_rests_on_none(
     assert said.belief == "nothing"
     assert said.sentence == (
         "No removal of words from both texts moves the answer's probability of .93 by .05: without the first text "
-        "alone it is .93, without the second .88, so it rests on how the two compare; scores of "
+        "it is .93, without the second .88, so it rests on how the two compare; scores of "
         "single words cannot tell."
         if compares
         else "No removal moves the answer's probability of .93 by .05: it does not rest on this text."

@@ -94,7 +94,7 @@ def _compares(trial: Trial) -> str:
         return ""
     first, second = map(number, trial.sides)
     return (
-        f"without the first text alone it is {first}, without the second {second}, so it rests on how the two compare; "
+        f"without the first text it is {first}, without the second {second}, so it rests on how the two compare; "
         "scores of single words cannot tell."
     )
 
