@@ -9,7 +9,7 @@ import typer
 
 from headwise.cli import options
 from headwise.cli.fail_if import FailIf, end, failures, parsed
-from headwise.cli.run import Corpus, Dtype, First, Kind, MaxTokens, Seed, Segments, Truncate
+from headwise.cli.run import Columns, Corpus, Dtype, First, Kind, Label, MaxTokens, Seed, Segments, Truncate, reading
 
 HELP = """Differences per head: two models, a model and its fine-tuned copy, a model on two corpora, two stored results.
 
@@ -17,6 +17,7 @@ What each head gives to special tokens, punctuation and neighbours, and its entr
 B − A with intervals from resampled texts, heads taken at the same place or matched by what they do; figures, one page.
 
   headwise compare demo ./my-finetuned --corpus dev.txt --out out/tuned
+  headwise compare demo ./my-classifier --corpus dev.csv --columns "Satz A,Satz B" --label Urteil --out out/pairs
   headwise compare demo --corpus news.txt --corpus-b wiki.txt --out out/corpora
   headwise compare tiny:bert tiny:roberta --match profile --out out/families
   headwise compare out/run1 out/run2 --out out/both
@@ -53,7 +54,9 @@ def compare(
     dtype: Dtype = "float32",
     device: options.Device = "cpu",
     kind: Kind = None,
+    columns: Columns = None,
     segments: Segments = None,
+    label: Label = None,
     first: First = None,
     truncate: Truncate = False,
     max_tokens: MaxTokens = None,
@@ -68,8 +71,8 @@ def compare(
 
     result = compare_sides(
         a, b, out=out, corpus=corpus, corpus_b=corpus_b, study=study, match=match, texts=texts, resamples=resamples,
-        seed=seed, task=task, dtype=dtype, device=device, kind=kind, segments=segments, first=first,
-        truncate=truncate, max_tokens=max_tokens,
+        seed=seed, task=task, dtype=dtype, device=device, truncate=truncate, max_tokens=max_tokens,
+        **reading(kind=kind, columns=columns, segments=segments, label=label, first=first),
     )  # fmt: skip
     reasons = failures(conditions, gauges(result.table, texts=result.manifest["documents"])) if conditions else []
     if json_ is not None:

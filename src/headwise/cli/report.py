@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import webbrowser
 from pathlib import Path
@@ -66,7 +67,7 @@ def report(
         **run.reading(kind=kind, columns=columns, segments=segments, label=label, first=first),
         settings=settings_of(",".join(names or STUDIES), None, set_ or []), truncate=truncate,
         max_tokens=max_tokens, engine=engine, address=address, workers=workers, threads=threads, seed=seed,
-        progress="lines", controls=controls, command=" ".join(["headwise", *sys.argv[1:]]),
+        progress="lines", controls=controls, command=shlex.join(["headwise", *sys.argv[1:]]),
         say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
     if card:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -212,23 +213,35 @@ def _of(result: Result) -> str:
 
     manifest = result.manifest
     name = real_name(manifest["model"]["name"])
-    return f"{name} on {manifest['plan']['corpus']['name']}, {manifest['documents']:,} texts"
+    return f"{name} on {manifest['plan']['corpus']['name']}, {texts_of(manifest)}"
 
 
 def reading(
     *, kind: str | None, columns: str | None, segments: int | None, label: str | None, first: int | None
 ) -> dict[str, Any]:
     """How a corpus is read, from the words of the shell to the options of Python."""
+    from headwise.text.corpus import column_of
+
     named = None if label is None else column_of(label)
-    return {"kind": kind, "columns": columns_of(columns), "segments": segments, "label": named, "first": first}
+    return {"kind": kind, "columns": columns, "segments": segments, "label": named, "first": first}
 
 
-def columns_of(columns: str | None) -> list[str | int] | None:
-    return None if columns is None else [column_of(column) for column in columns.split(",")]
+def texts_of(manifest: Mapping[str, Any]) -> str:
+    """How many texts a result is of: those that its study asked, where it asks the first of those that were read."""
+    from headwise.cli.remembered import remembered  # studies import transformers, which takes seconds
+
+    documents, most = manifest["documents"], manifest["settings"].get("texts") or 0
+    read = f"{documents:,} text{'s' if documents != 1 else ''}"
+    if 0 < most < documents and [manifest["study"]] in remembered("asks-first", _that_ask_the_first):
+        return f"the first {most:,} of {read}"
+    return read
 
 
-def column_of(column: str) -> str | int:
-    return int(column) if column.isdigit() else column
+def _that_ask_the_first() -> list[list[str]]:
+    """Studies with passes of their own, whose setting `texts` is how many texts are asked."""
+    from headwise.studies import STUDIES
+
+    return [[name] for name in STUDIES if STUDIES[name].cost == "passes"]
 
 
 def _summary(result: Result) -> None:
@@ -237,7 +250,7 @@ def _summary(result: Result) -> None:
     skipped = ", ".join(f"{count} {reason}" for reason, count in manifest["skipped"].items()) or "nothing"
     print(
         f"{manifest['study']}: {manifest['model']['name']} on {manifest['plan']['corpus']['name']}, "
-        f"{manifest['documents']:,} texts, {manifest['tokens']:,} tokens; skipped: {skipped}"
+        f"{texts_of(manifest)}, {manifest['tokens']:,} tokens read; skipped: {skipped}"
     )
     print(f"  {result.folder}/table.parquet ({len(result.table)} rows); figures: {', '.join(result.figures)}")
     if result.figures:

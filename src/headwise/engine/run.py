@@ -63,7 +63,7 @@ def run(
     out: str | Path,
     segments: int | None = None,
     kind: str | None = None,
-    columns: Sequence[str | int] | None = None,
+    columns: str | Sequence[str | int] | None = None,
     label: str | int | None = None,
     first: int | None = None,
     task: str | None = None,

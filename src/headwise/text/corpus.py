@@ -126,12 +126,14 @@ def open_corpus(
     source: Any,
     *,
     kind: str | None = None,
-    columns: Sequence[str | int] | None = None,
+    columns: str | Sequence[str | int] | None = None,
     segments: int | None = None,
     label: str | int | None = None,
     first: int | None = None,
 ) -> CorpusSpec:
     """The corpus called `source`, looked at as far as its first document: a name, a path, an address, or a table.
+
+    `columns` as a string is one column, or several with commas between, as in the shell.
 
     >>> next(open_corpus("sample").documents()).text[:10]
     'The Danube'
@@ -143,6 +145,7 @@ def open_corpus(
         )
     if first is not None and first < 1:
         raise InputError(f"At least one document must be read, but the first {first} were asked for.")
+    columns = columns_of(columns) if isinstance(columns, str) else columns
     if isinstance(source, str | os.PathLike):
         path, usual = located(name, columns, label)
     else:
@@ -158,6 +161,19 @@ def open_corpus(
             f"Corpus {name} must hold at least one document; got none{account(skipped)}. Its kind is {kind}."
         )
     return spec
+
+
+def columns_of(written: str) -> tuple[str | int, ...]:
+    """Columns as the shell has them, with commas between.
+
+    >>> columns_of("satz"), columns_of("Satz A,Satz B"), columns_of("3,4")
+    (('satz',), ('Satz A', 'Satz B'), (3, 4))
+    """
+    return tuple(column_of(column) for column in written.split(","))
+
+
+def column_of(written: str) -> str | int:
+    return int(written) if written.isdigit() else written
 
 
 def account(skipped: Mapping[str, int]) -> str:

@@ -126,7 +126,7 @@ def _side(
     if isinstance(source, str) and (Path(source) / MANIFEST).is_file():
         return Side(open_result(source, RUN))
     loading = {key: options[key] for key in ("task", "dtype", "device") if key in options}
-    if isinstance(source, str) and "task" not in options and STUDIES[study].own_head:
+    if isinstance(source, str) and options.get("task") is None and STUDIES[study].own_head:
         loading["task"] = own_task(source)
     model = load(source, **loading) if isinstance(source, str) else source
     reading = {key: options[key] for key in ("kind", "columns", "segments", "label", "first") if key in options}
