@@ -44,7 +44,6 @@ REASONS: dict[str, dict[str, str]] = {
         "importance fig3": "has no masked-LM head; one was made for demo alone",
         "identity": "not run: maps of 768 × 768 take hundreds of pairs, and 40 pairs 28 s of processor a fold",
         "mixing": "not run: 29 s of processor a pair of MRPC; CoLA (fig40) was",
-        "coref": "not run: 4 to 6 minutes of processor by estimate (demo's six controls took 73 s)",
     },
     "demo-llm": {
         "probe": "a third seed was not run, each takes a training of its own",

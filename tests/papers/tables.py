@@ -113,10 +113,12 @@ def curve(
 ) -> pl.DataFrame:
     """`headwise reproduce yang`: F1 of three seeds around these means, which keep their distances from the base."""
     kinds = [("base", None, base), ("uniform put in", None, uniform), ("other seed", None, base)]
+    kinds.append(("other seed, both untrained", None, 0.0))
     kinds += [("adversary", strength, value) for strength, value in (adversary or {}).items()]
     names = {"kind": pl.String, "lambda": pl.Float64, "seed": pl.Int64, "f1": pl.Float64, "js": pl.Float64,
              "matched": pl.Float64, "tvd": pl.Float64}  # fmt: skip
-    rows = [(kind, strength, seed, value + 0.001 * seed, more.get("js", 0.5), more.get("matched", 0.5), 0.1)
+    js, near = more.get("js", 0.5), more.get("matched", 0.5)
+    rows = [(kind, strength, seed, value + 0.001 * seed, js, 0.05 if "untrained" in kind else near, 0.1)
             for kind, strength, value in kinds for seed in range(3)]  # fmt: skip
     return pl.DataFrame(rows, schema=names, orient="row")
 

@@ -223,18 +223,49 @@ def test_claims_with_tables_of_another_form() -> None:
     assert judged(brunner2020.null_space, free).ours == "26.00 (26.00 to 26.00); at 90 tokens, of rank 64"
     own = pl.concat([T.mixing("own", "median", [0.4, 0.1]), T.mixing("own", "chance", [0.02, 0.02])])
     assert judged(brunner2020.mixtures, own).ours.endswith(f"median 40, 10{NBSP}%, layer by layer (chance 2.0{NBSP}%)")
-    knees = pl.DataFrame([("kl", "nll", 0.02, 30.0, 20.0, 40.0, 1.0)], orient="row",
-                         schema=["divergence", "loss", "lambda", "at", "low", "high", "found"])  # fmt: skip
-    assert (
-        judged(yang.a_knee, knees).ours
-        == f"100{NBSP}% (100{NBSP}% to 100{NBSP}%); λ = 0.02, KL 30.0 nats (20.0 to 40.0)"
+
+
+@pytest.mark.parametrize(
+    ("depth", "straight", "verdict"),
+    [(0.4, 0.1, "holds"), (0.2, 0.1, "does not hold"), (0.3, 0.1, "undecided"), (0.4, 0.3, "undecided")],
+)
+def test_a_knee_is_deeper_than_that_of_a_straight_line(depth: float, straight: float, verdict: str) -> None:
+    knees = pl.DataFrame(
+        [("kl", "nll", 0.02, 30.0, 20.0, 40.0, 1.0, depth, depth - 0.06, depth + 0.04, straight)], orient="row",
+        schema=["divergence", "loss", "lambda", "at", "low", "high", "found", "depth", "shallow", "deep", "straight"],
+    )  # fmt: skip
+    found = judged(yang.a_knee, knees)
+    share = f"{100 * depth:.0f}{NBSP}% ({100 * depth - 6:.0f}{NBSP}% to {100 * depth + 4:.0f}{NBSP}%)"
+    assert (found.verdict, found.ours) == (verdict, f"{share}; λ = 0.02, KL 30.0 nats (20.0 to 40.0)")
+    if straight > yang.DEEP:
+        assert found.why == "a straight line with the seeds' spread does it too"
+
+
+def of_taggers(name: str, base: float, untrained: float, **more: object) -> pl.DataFrame:
+    """20 sentences of a word each, for each kind of tagger."""
+    kinds = (("base", base), ("untrained", untrained))
+    return pl.concat(
+        pl.DataFrame({"kind": kind, "sentence": list(range(20)), name: [value] * 20, **more}) for kind, value in kinds
     )
-    words = pl.DataFrame({"sentence": list(range(20)), "js": [0.6] * 19 + [0.1], "tvd": [0.01] * 20})
-    assert judged(yang.rivals_for_single_words, words).verdict == "holds"
-    assert judged(yang.rivals_for_single_words, words.with_columns(tvd=0.2)).verdict == "does not hold"
-    weak = pl.DataFrame({"method": ["gradient"] * 20, "sentence": list(range(20)), "kendall": [0.2] * 20})
-    assert judged(yang.attention_is_not_importance, weak).verdict == "holds"
-    assert judged(yang.attention_is_not_importance, weak.with_columns(kendall=0.8)).verdict == "does not hold"
+
+
+def test_what_untrained_taggers_do_too_does_not_hold() -> None:
+    def rivals(base: float, untrained: float) -> Judged:
+        return judged(yang.rivals_for_single_words, of_taggers("js", base, untrained, tvd=0.01))
+
+    def tau(base: float, untrained: float) -> Judged:
+        return judged(
+            yang.attention_is_not_importance, of_taggers("kendall", base, untrained, method="gradient", seed=0)
+        )
+
+    for claim, yes, no in ((rivals, 0.6, 0.1), (tau, 0.2, 0.8)):
+        assert claim(yes, no).verdict == "holds"
+        assert (claim(yes, yes).verdict, claim(yes, yes).why) == ("undecided", "an untrained tagger does it too")
+        assert claim(no, no).verdict == claim(no, yes).verdict == "does not hold"
+    apart = T.curve(js=0.5, matched=0.4)
+    alike = apart.with_columns(matched=pl.lit(0.4))
+    assert judged(yang.other_seeds_differ, apart).verdict == "holds"
+    assert judged(yang.other_seeds_differ, alike).why == "an untrained pair of seeds does it too"
 
 
 @pytest.mark.parametrize(

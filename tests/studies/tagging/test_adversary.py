@@ -37,7 +37,7 @@ from headwise.studies.adversary.tagging.chunks import Scheme
 from headwise.studies.adversary.tagging.ensemble import Training, train
 from headwise.studies.adversary.tagging.features import Vocabulary
 from headwise.studies.adversary.tagging.frozen import FORMS, Stored, guided, probe, probe_loss
-from headwise.studies.adversary.tagging.knee import knee, knee_of_seeds
+from headwise.studies.adversary.tagging.knee import knee, knee_of_seeds, straightened
 from headwise.studies.adversary.tagging.tagger import Shape, initial, tagged
 from references.tagger import made_up
 
@@ -184,6 +184,20 @@ def test_the_knee_of_seeds_has_an_interval() -> None:
     assert found.divergence == pytest.approx(0.85)
     assert (found.low, found.high, found.found) == (pytest.approx(0.8), pytest.approx(0.9), 1.0)
     assert knee_of_seeds(x, x) is None
+
+
+def test_a_knee_has_a_depth_and_a_straight_line_with_spread_has_one_too() -> None:
+    """By loops: the share of the divergence less that of the loss, over every draw of two seeds of two."""
+    x, y = np.array([[0.0, 0.0], [0.5, 0.5], [1.0, 1.0]]), np.array([[0.0, 0.0], [0.1, 0.3], [1.0, 1.0]])
+    found = knee_of_seeds(x, y)
+    assert found is not None
+    assert found.depth == pytest.approx(0.5 - 0.2)
+    assert (found.shallow, found.deep) == (pytest.approx(0.5 - 0.3), pytest.approx(0.5 - 0.1))
+    np.testing.assert_allclose(straightened(x, y), [[0.0, 0.0], [0.4, 0.6], [1.0, 1.0]])
+    assert found.straight == pytest.approx(0.5 - 0.4)  # both draws the first seed, one time in four
+    alike = knee_of_seeds(x, y.mean(1, keepdims=True).repeat(2, axis=1))
+    assert alike is not None
+    assert alike.straight == 0.0
 
 
 # --- frozen probes ---

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from headwise.measures.rivals import Search
 from headwise.papers.chunking.experiment import Experiment
+from headwise.papers.yang import UNTRAINED_SEEDS
 from headwise.results.files import write_files
 from headwise.results.provenance import provenance
 from headwise.results.result import json_bytes, parquet_bytes
@@ -32,7 +33,7 @@ from headwise.studies.adversary.tagging.ensemble import seeded
 from headwise.studies.adversary.tagging.features import Padded
 from headwise.studies.adversary.tagging.frozen import FORMS, guided
 from headwise.studies.adversary.tagging.knee import knee_of_seeds
-from headwise.studies.adversary.tagging.tagger import Tagged, tagged
+from headwise.studies.adversary.tagging.tagger import Tagged, initial, tagged
 
 NUMBERS = ("f1", "nll", "tvd", "kl", "js", "matched", "changed")
 EPSILON = 0.05
@@ -40,7 +41,8 @@ CURVES = (("js", "tvd"), ("kl", "nll"), ("js", "nll"), ("matched", "tvd"))  # of
 WORDS = {"seed": pl.Int64, "sentence": pl.Int64, "word": pl.Int64, "length": pl.Int64, "js": pl.Float64,
          "tvd": pl.Float64, "flipped": pl.Boolean}  # fmt: skip
 KNEE = {"divergence": pl.String, "loss": pl.String, "lambda": pl.Float64, "at": pl.Float64, "low": pl.Float64,
-        "high": pl.Float64, "found": pl.Float64}  # fmt: skip
+        "high": pl.Float64, "found": pl.Float64, "depth": pl.Float64, "shallow": pl.Float64, "deep": pl.Float64,
+        "straight": pl.Float64}  # fmt: skip
 
 
 def stored(run: Experiment, name: str) -> pl.DataFrame:
@@ -71,16 +73,17 @@ def curve(run: Experiment) -> pl.DataFrame:
     base, many, count = run.members("base"), run.members("adversaries"), len(run.plan.seeds)
     rows: list[dict[str, Any]] = []
 
-    def add(kind: str, value: float | None, mine: Tagger) -> None:
-        found = compared(mine, own(run, base), run.parts["test"][::4], run.scheme)
+    def add(kind: str, value: float | None, mine: Tagger, beside: Mapping[str, Tensor] = base) -> None:
+        found = compared(mine, own(run, beside), run.parts["test"][::4], run.scheme)
         f1 = chunk_counts(mine, run.parts["test"], run.scheme).f1
         rows.extend(_rows(found, f1, kind, value, run.plan.seeds))
 
     add("base", None, own(run, base))
     for at, value in enumerate(check_lambdas(run.plan.lambdas)):
         add("adversary", value, own(run, part(many, slice(at * count, (at + 1) * count))))
-    rolled = {name: tensor.roll(1, 0) for name, tensor in base.items()}
+    rolled = _rolled(base)
     add("other seed", None, own(run, rolled))
+    add(UNTRAINED_SEEDS, None, own(run, _rolled(untrained(run))), untrained(run))
     rules: dict[str, Callable[[Padded], Tensor]] = {
         "uniform put in": lambda b: uniform(b.mask, run.shape, count),
         "random put in": lambda b: random_attention(b.mask, run.shape, count, seeded(5, int(b.numbers[0]))),
@@ -90,6 +93,11 @@ def curve(run: Experiment) -> pl.DataFrame:
     for kind, attend in rules.items():
         add(kind, None, with_attention(base, run.shape, attend))
     return pl.DataFrame(rows, schema_overrides={"lambda": pl.Float64})
+
+
+def _rolled(members: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Each tagger in the place of the one before it."""
+    return {name: tensor.roll(1, 0) for name, tensor in members.items()}
 
 
 def _rows(found: Compared, f1: Tensor, kind: str, value: float | None, seeds: Sequence[int]) -> list[dict[str, Any]]:
@@ -116,7 +124,7 @@ def ranks(run: Experiment) -> pl.DataFrame:
         value: part(many, slice(at * count, (at + 1) * count))
         for at, value in enumerate(check_lambdas(run.plan.lambdas))
     }
-    others[-1.0] = {name: tensor.roll(1, 0) for name, tensor in base.items()}  # −1: another seed of the base
+    others[-1.0] = _rolled(base)  # −1: another seed of the base
     rows = []
     for value, members in others.items():
         found = []
@@ -131,14 +139,24 @@ def ranks(run: Experiment) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
+def untrained(run: Experiment) -> dict[str, Tensor]:
+    """Taggers as they begin, as many as there are bases: what is true of them was not learned."""
+    return initial(run.shape, [3000 + seed for seed in run.plan.seeds])
+
+
+def one_by_one(run: Experiment) -> Iterator[tuple[str, int, dict[str, Tensor]]]:
+    """(kind, seed, tagger): every base, and untrained ones."""
+    for kind, members in (("base", run.members("base")), ("untrained", untrained(run))):
+        yield from ((kind, seed, part(members, slice(at, at + 1))) for at, seed in enumerate(run.plan.seeds))
+
+
 def instances(run: Experiment) -> pl.DataFrame:
-    """Per-instance adversaries of every base on 32 test sentences: one row a word."""
+    """Per-instance adversaries of every base, and of untrained taggers, on 32 test sentences: one row a word."""
     rows = []
-    for at, seed in enumerate(run.plan.seeds):
-        member = part(run.members("base"), slice(at, at + 1))
+    for kind, seed, member in one_by_one(run):
         for batch in sample(run, 32):
             found = tagger_rivals(member, batch, run.shape, Search(epsilon=EPSILON, steps=60))
-            rows.append(_words(found, batch, seed))
+            rows.append(_words(found, batch, seed).with_columns(kind=pl.lit(kind)))
     return pl.concat(rows)
 
 
@@ -164,30 +182,30 @@ def _words(found: Any, batch: Padded, seed: int) -> pl.DataFrame:
 
 
 def importance(run: Experiment) -> pl.DataFrame:
-    """Kendall's τ of attention with importance for every base on 32 test sentences: one row a word with a τ."""
+    """Kendall's τ of attention with importance on 32 test sentences: one row a word with a τ, of one_by_one's."""
     rows = []
-    for at, seed in enumerate(run.plan.seeds):
-        member = part(run.members("base"), slice(at, at + 1))
+    for kind, seed, member in one_by_one(run):
         for batch in sample(run, 32):
             text, word = batch.mask.nonzero(as_tuple=True)
             rows += [
                 pl.DataFrame(
                     {"method": name, "sentence": batch.numbers[text].tolist(), "kendall": tau[text, word].tolist()}
-                ).with_columns(seed=pl.lit(seed))
+                ).with_columns(seed=pl.lit(seed), kind=pl.lit(kind))
                 for name, tau in importance_ranks(member, batch, run.shape).items()
             ]
     return pl.concat(rows).filter(pl.col("kendall").is_finite())
 
 
 def knees(run: Experiment) -> pl.DataFrame:
-    """Where each curve over λ turns, if it does: the λ, the divergence there with its interval, the share of draws."""
+    """Where each curve over λ turns, if it does: the λ, the divergence there, the share of draws, how deep it is."""
     table = stored(run, "curve").filter(pl.col("kind") == "adversary")
     rows = []
     for x, y in CURVES:
         wide = [table.pivot("seed", index="lambda", values=name).sort("lambda") for name in (x, y)]
         found = knee_of_seeds(*(one.drop("lambda").to_numpy() for one in wide))
         if found is not None:
-            rows.append((x, y, wide[0]["lambda"][found.at], found.divergence, found.low, found.high, found.found))
+            told = (found.divergence, found.low, found.high, found.found, found.depth, found.shallow, found.deep)
+            rows.append((x, y, wide[0]["lambda"][found.at], *told, found.straight))
     return pl.DataFrame(rows, schema=KNEE, orient="row")
 
 

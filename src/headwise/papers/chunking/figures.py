@@ -17,6 +17,7 @@ from headwise.plots.theme import themed
 
 Tables = Mapping[str, pl.DataFrame]
 NEAR = 0.1  # of an axis: too near for a label each
+WIDE = 0.2  # of the axis: a label is wider than it is high
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
@@ -52,6 +53,11 @@ def _marked(knees: pl.DataFrame, divergence: str, loss: str) -> tuple[float, flo
     return (*rows.select("at", "low", "high").row(0), "knee") if len(rows) else None
 
 
+def _of_bases(table: pl.DataFrame) -> pl.DataFrame:
+    """Without what untrained taggers gave, where a table has it."""
+    return table.filter(pl.col("kind") == "base") if "kind" in table.columns else table
+
+
 def _summary(table: pl.DataFrame, by: str) -> dict[str, tuple[float, float, float]]:
     seeds = table.group_by(by, "seed", maintain_order=True).agg(pl.col("kendall").mean())
     return {
@@ -64,6 +70,8 @@ def lambda_labels(places: Sequence[tuple[float | None, float, float]]) -> list[s
 
     >>> lambda_labels([(0.0, 0.30, 0.2), (0.02, 0.31, 0.2), (3.0, 0.6, 0.5), (None, 0.3, 0.2)])
     ['λ=0–0.02', '', 'λ=3', '']
+    >>> lambda_labels([(0.0, 0.51, 0.04), (0.01, 0.6, 0.05), (0.2, 0.69, 0.18)])
+    ['λ=0–0.01', '', 'λ=0.2']
     """
     labels, first, began = [""] * len(places), 0, None
     wide = max((abs(x) for _, x, _ in places), default=0.0)
@@ -71,7 +79,7 @@ def lambda_labels(places: Sequence[tuple[float | None, float, float]]) -> list[s
     for number, (lam, x, y) in enumerate(places):
         if lam is None:
             continue
-        near = began is not None and abs(x - began[1]) < NEAR * wide and abs(y - began[2]) < NEAR * high
+        near = began is not None and abs(x - began[1]) < WIDE * wide and abs(y - began[2]) < NEAR * high
         if not near:
             first, began = number, (lam, x, y)
         labels[first] = f"λ={began[0]:g}–{lam:g}" if near and began else f"λ={lam:g}"
@@ -125,7 +133,7 @@ def by_kind(curve: pl.DataFrame, kind: str) -> list[float]:
 def _three_kinds(tables: Tables) -> Any:
     means, knees, rows = _means(tables), tables["knees"], []
     for name, kind in (("instances", f"per instance, TVD ≤ {EPSILON:g}"), ("exact", "exact (longer than the head)")):
-        seeds = tables[name].group_by("seed", maintain_order=True).agg(pl.col("js", "tvd").mean())
+        seeds = _of_bases(tables[name]).group_by("seed", maintain_order=True).agg(pl.col("js", "tvd").mean())
         if seeds.is_empty():
             continue
         row: dict[str, Any] = {"kind": kind, "label": ""}
@@ -188,7 +196,7 @@ def _ranks(tables: Tables) -> Any:
 def _importance(tables: Tables) -> Any:
     rows = [
         {"what": "tau", "name": key, "value": v, "low": low, "high": high}
-        for key, (v, low, high) in _summary(tables["importance"], "method").items()
+        for key, (v, low, high) in _summary(_of_bases(tables["importance"]), "method").items()
     ]
     return themed(
         intervals.dots(
