@@ -44,6 +44,13 @@ def test_the_scale_says_the_largest_value_beside_its_round_end(page: Page, open_
     assert "largest value shown" not in opened.page.inner_text(".scale figcaption"), "each map has its own there"
 
 
+def test_maps_that_are_the_same_are_said_to_be(page: Page, open_html: Open) -> None:
+    opened = open_html(html_of(page), "#view=compare&quantity=raw&quantity2=raw&layer=1&head=2").drawn()
+    assert opened.page.inner_text(".finding") == "The two maps are the same, to the digits that the page holds."
+    opened.to(view="compare", quantity="raw", quantity2="effective")
+    assert opened.page.inner_text(".finding").startswith("Pearson correlation of the two maps: 0.")
+
+
 @pytest.mark.parametrize("width", [420, 800, 1300])
 def test_the_last_row_of_the_model_has_its_frame(width: int, page: Page, open_html: Open) -> None:
     opened = open_html(html_of(page), "#view=model&layer=1&head=2", width=width).drawn()
@@ -86,6 +93,11 @@ def test_tables_of_a_comparison_are_whole_on_a_phone_and_shaded_where_they_go_on
     heads = "all => all.map((cell) => getComputedStyle(cell, '::before').content)"
     told = opened.page.eval_on_selector_all(".sheet:last-of-type td", heads)
     assert {'"low "', '"high "', '"number "'} <= {one.replace('" " "', ' "') for one in told}, "each says its column"
+    dark = open_html(comparison("to_first").replace("<h2>Figures</h2>", '<img alt="">'), theme="dark").page
+    assert "invert" in dark.evaluate("getComputedStyle(document.querySelector('img')).filter"), (
+        "figures follow the theme"
+    )
+    assert not dark.locator("pre").is_visible(), "and the settings are folded away"
     wide = open_html(comparison("x" * 200), width=800)
     assert any(sheet.evaluate(CUT) for sheet in wide.page.locator(".sheet").all())
     shade = wide.page.evaluate("getComputedStyle(document.querySelector('.sheet')).backgroundAttachment")

@@ -40,6 +40,7 @@ function finding(left: Grid, right: Grid): string {
     (ab += (a[i]! - meanA) * (b[i]! - meanB)), (aa += (a[i]! - meanA) ** 2), (bb += (b[i]! - meanB) ** 2);
     if (Math.abs(a[i]! - b[i]!) > largest) (largest = Math.abs(a[i]! - b[i]!)), (at = i);
   }
+  if (largest === 0) return "The two maps are the same, to the digits that the page holds.";
   const correlation = aa > 0 && bb > 0 ? numberText(ab / Math.sqrt(aa * bb)) : "undefined (one map is constant)";
   const [row, col] = [Math.floor(at / left.cols.length), at % left.cols.length];
   const where = `from “${left.rows[row]!.label}” to “${left.cols[col]!.label}”`;

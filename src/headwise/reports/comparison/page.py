@@ -29,6 +29,7 @@ STYLE = """
 :root { color-scheme: light dark; --bg: #f6f7f8; --panel: #fff; --ink: #1d2433; --muted: #5d6779; --line: #e2e4e8; }
 @media (prefers-color-scheme: dark) {
   :root { --bg: #0f1217; --panel: #171b22; --ink: #e7eaef; --muted: #9aa5b5; --line: #2c333e; }
+  @media screen { img { filter: invert(.91) hue-rotate(180deg); } }
 }
 body { margin: 0 auto; max-width: 1080px; padding: 28px 24px 60px; background: var(--bg); color: var(--ink);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
@@ -105,7 +106,8 @@ def page_of(manifest: Mapping[str, Any], table: pl.DataFrame, charts: Mapping[st
         f"<h2>The numbers</h2>\n{_summary(table)}\n<h2>The largest differences</h2>\n"
         '<p class="muted">Size is the difference divided by the spread of that number over the heads of both sides.</p>'
         f"\n{_largest(table)}\n<h2>Figures</h2>\n{figures}\n<h2>How to read this</h2>\n<ul>{cautions}</ul>\n"
-        f"<h2>Method</h2>\n<pre>{_method(manifest)}</pre>\n</body></html>\n"
+        "<h2>Method</h2>\n<details><summary>Settings, models, texts and versions</summary>\n"
+        f"<pre>{_method(manifest)}</pre></details>\n</body></html>\n"
     )
 
 
