@@ -29,17 +29,41 @@ def test_other_studies_say_nothing_of_sinks() -> None:
     assert sinks(table([(0.5, 0.5)]).filter(pl.col("what") == "to_first"), "A", "B") == []
 
 
-def test_the_largest_that_is_named_is_the_first_clear_one_of_the_table() -> None:
-    """Spreads are those of all heads: of the clear ones alone `next` would look the larger by far."""
-    rows = [
-        ("L0.H0", "next", 0.9, 0.5, False), ("L0.H1", "next", 0.10, 0.11, True), ("L0.H2", "next", 0.10, 0.11, True),
-        ("L0.H0", "previous", 0.9, 0.1, True), ("L0.H1", "previous", 0.5, 0.5, False),
-        ("L0.H2", "previous", 0.5, 0.5, False),
-    ]  # fmt: skip
-    found = pl.DataFrame(
+def differences(rows: list[tuple[str, str, float, float, bool]]) -> pl.DataFrame:
+    """Head, number, a, b, whether it is clear."""
+    return pl.DataFrame(
         [{"stack": "self", "name": name, "matched": name, "what": what, "a": a, "b": b, "change": b - a, "low": b - a,
           "high": b - a, "clear": clear} for name, what, a, b, clear in rows]
     )  # fmt: skip
-    said = findings(found, "A", "B", {"intervals": True, "documents": 9, "paired": True, "match": "position"})[-1]
-    assert said.startswith("The largest: L0.H0 of A and L0.H0 of B, to the previous token: 0.900 against 0.100")
-    assert sized(found).filter("clear").row(0, named=True)["what"] == "previous"
+
+
+def test_every_largest_says_by_what_it_is_the_largest() -> None:
+    """“The largest” was that beside the spread, under a table with a larger one; entropy is no share."""
+    table = differences(
+        [("L0.H0", "to_first", 0.9, 0.5, True), ("L0.H1", "to_first", 0.1, 0.1, False),
+         ("L0.H2", "to_first", 0.9, 0.2, False), ("L0.H0", "next", 0.2, 0.0, True), ("L0.H1", "next", 0.1, 0.1, False),
+         ("L0.H2", "next", 0.1, 0.1, False), ("L0.H0", "entropy", 1.0, 3.0, True), ("L0.H1", "entropy", 9.0, 9.0, False)]
+    )  # fmt: skip
+    told = findings(table, "A", "B", {"intervals": True, "documents": 9, "paired": True, "match": "position"})[-3:]
+    assert told == [
+        "The largest clear difference of a share of the weight: L0.H0 of A and L0.H0 of B, to the first token: 0.900 "
+        "against 0.500 (difference -0.400, 95 % -0.400 to -0.400).",
+        "The largest clear difference of entropy (nats): L0.H0 of A and L0.H0 of B, entropy (nats): 1.000 against 3.000 "
+        "(difference +2.000, 95 % +2.000 to +2.000).",
+        "The largest beside what heads differ by anyway (3.2 times the spread of its number over the heads, by which "
+        "the page's table goes): L0.H0 of A and L0.H0 of B, to the next token: 0.200 against 0.000 (difference -0.200, "
+        "95 % -0.200 to -0.200).",
+    ]
+    assert sized(table).row(0, named=True)["what"] == "next"
+
+
+def test_spreads_are_those_of_all_heads() -> None:
+    """Of the clear ones alone `next` would look the larger by far."""
+    table = differences(
+        [("L0.H0", "next", 0.9, 0.5, False), ("L0.H1", "next", 0.10, 0.11, True), ("L0.H2", "next", 0.10, 0.11, True),
+         ("L0.H0", "previous", 0.9, 0.1, True), ("L0.H1", "previous", 0.5, 0.5, False),
+         ("L0.H2", "previous", 0.5, 0.5, False)]
+    )  # fmt: skip
+    said = findings(table, "A", "B", {"intervals": True, "documents": 9, "paired": True, "match": "position"})[-1]
+    assert "): L0.H0 of A and L0.H0 of B, to the previous token: 0.900 against 0.100" in said
+    assert sized(table).filter("clear").row(0, named=True)["what"] == "previous"

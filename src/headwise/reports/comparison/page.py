@@ -22,6 +22,8 @@ TITLES = {
     "next": "to the next token", "entropy": "entropy (nats)",
 }  # fmt: skip
 PARKED = ("to_first", "to_separator", "to_punctuation")
+SHARES = tuple(name for name in TITLES if name != "entropy")
+UNIT = "a share of the weight"
 MOST_PANELS, TOP = 9, 25
 COSTS = {"attention": "JS, nats a token", "profile": "distance of profiles"}
 
@@ -103,7 +105,7 @@ def page_of(manifest: Mapping[str, Any], table: pl.DataFrame, charts: Mapping[st
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{ascii_text(f'{a} and {b} compared')}</title><style>{STYLE}</style></head><body>\n"
         f"<h1>{ascii_text(a)} and {ascii_text(b)}, head by head</h1>\n{sentences}\n"
-        f"<h2>The numbers</h2>\n{_summary(table)}\n<h2>The largest differences</h2>\n"
+        f"<h2>The numbers</h2>\n{_summary(table)}\n<h2>The largest differences, by size</h2>\n"
         '<p class="muted">Size is the difference divided by the spread of that number over the heads of both sides.</p>'
         f"\n{_largest(table)}\n<h2>Figures</h2>\n{figures}\n<h2>How to read this</h2>\n<ul>{cautions}</ul>\n"
         "<h2>Method</h2>\n<details><summary>Settings, models, texts and versions</summary>\n"
@@ -130,12 +132,7 @@ def findings(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> 
         told.append(LENGTHS.format(*chosen["lengths"]))
     if not clear:
         return [*told, "So on these texts no head was seen to behave differently."]
-    top = sized(table).filter("clear").row(0, named=True)
-    told.append(
-        f"The largest: {top['name']} of {a} and {top['matched']} of {b}, {TITLES.get(top['what'], top['what'])}: "
-        f"{top['a']:.3f} against {top['b']:.3f} (difference {top['change']:+.3f}, 95 % {top['low']:+.3f} to "
-        f"{top['high']:+.3f})."
-    )
+    told += largest(table, a, b)
     if chosen["match"] != "position":
         moved = table.unique(["stack", "name"]).filter(pl.col("name") != pl.col("matched"))
         told.append(f"{len(moved)} of {heads} heads were matched with a head at another place.")
@@ -145,6 +142,31 @@ def findings(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> 
             f"{len(sure)} of the matches stay the same in 95 % of resamples of the texts; the others are unsure."
         )
     return told
+
+
+def largest(table: pl.DataFrame, a: str, b: str) -> list[str]:
+    """The largest clear difference of each unit as it is, then beside the spread of its number over heads.
+
+    Shares of weight have one unit and are compared with one another; every other number has its own.
+    """
+    clear = sized(table).filter("clear")
+    units = [UNIT if what in SHARES else what for what in clear["what"].to_list()]
+    by_unit = clear.with_columns(unit=pl.Series(units, dtype=pl.String)).sort(
+        pl.col("change").abs(), descending=True, maintain_order=True
+    )
+    tops = by_unit.unique("unit", keep="first", maintain_order=True).sort(pl.col("unit") != UNIT, maintain_order=True)
+    told = [f"The largest clear difference of {TITLES.get(top['unit'], top['unit'])}: {_pair(top, a, b)}."
+            for top in tops.iter_rows(named=True)]  # fmt: skip
+    top = clear.row(0, named=True)
+    spreads = f"{abs(top['size']):.1f} times the spread of its number over the heads, by which the page's table goes"
+    return [*told, f"The largest beside what heads differ by anyway ({spreads}): {_pair(top, a, b)}."]
+
+
+def _pair(row: Mapping[str, Any], a: str, b: str) -> str:
+    return (
+        f"{row['name']} of {a} and {row['matched']} of {b}, {TITLES.get(row['what'], row['what'])}: {row['a']:.3f} "
+        f"against {row['b']:.3f} (difference {row['change']:+.3f}, 95 % {row['low']:+.3f} to {row['high']:+.3f})"
+    )
 
 
 def sinks(table: pl.DataFrame, a: str, b: str) -> list[str]:
