@@ -97,11 +97,14 @@ class Lamps(NamedTuple):
 def lamps(head: Head) -> Lamps:
     """The three lamps of a head."""
     found = Lamps(_unique(head), _carries(head), _matters(head))
+    why = held_back(found)
+    return Lamps(*(_held(lamp, why) if why and lamp.colour == "green" else lamp for lamp in found))
+
+
+def held_back(found: Lamps) -> str:
+    """Why no lamp of this head is green; empty where one may be."""
     red = [ASKED[lamp.question] for lamp in found if lamp.colour == "red"]
-    if not red and not is_sink(head):
-        return found
-    why = f"not to be shown ({', '.join(red)})" if red else f"a sink ({ASKED['carries']})"
-    return Lamps(*(_held(lamp, why) if lamp.colour == "green" else lamp for lamp in found))
+    return f"not to be shown ({', '.join(red)})" if red else f"a sink ({ASKED['carries']})" if found.sink else ""
 
 
 def _held(lamp: Lamp, why: str) -> Lamp:

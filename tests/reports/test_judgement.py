@@ -18,10 +18,9 @@ from jsonschema import Draft202012Validator
 
 from headwise.cli import main
 from headwise.reports.onepage import TESTED, TESTED_BY, amount, card, html, interval, markdown, percent, without_lead
+from headwise.reports.sentences import OF_WEIGHTS, SENTENCES, sentences
 from headwise.reports.verdict import (
     NAMES,
-    OF_WEIGHTS,
-    SENTENCES,
     Judgement,
     accuracy_of,
     deciding,
@@ -29,7 +28,6 @@ from headwise.reports.verdict import (
     outcomes,
     plain,
     real_name,
-    sentences,
 )
 from headwise.studies.answers import VERDICTS, Number, Tested, Vote
 
@@ -45,13 +43,13 @@ FOUND = Judgement(
     votes=(("lamps", "unique", "yes", "a"), ("norms", "parked", "no", "b")),
     numbers=(Number("carried", "of what is sent follows the weights", 0.456, 0.4, 0.5, 1200),
              Number("sink_share", "of the heads are sinks", 0.5, None, None, 1200)),
-    may=("this.",), may_not=("<b>that</b>.",), not_tested=("words", "matters"), facts=FACTS,
+    may=("this.",), may_not=("<b>that</b>.",), not_tested=("words", "matters"), instead="<i>That</i>.", facts=FACTS,
 )  # fmt: skip
 
 
 def test_there_is_a_sentence_for_every_outcome() -> None:
     assert set(SENTENCES) == {*product(get_args(Tested), VERDICTS), ("matters", None)}
-    assert all(may and may_not for may, may_not in SENTENCES.values())
+    assert all(may_not for _, may_not in SENTENCES.values())
 
 
 def test_of_several_votes_on_one_question_the_worst_counts_and_what_nobody_asked_is_told() -> None:
@@ -80,11 +78,32 @@ def test_numbers_are_the_means_over_heads_and_shares_of_heads() -> None:
     assert (by_name["carried"].value, by_name["carried"].low, by_name["carried"].n) == (0.4, pytest.approx(0.3), 9)
     assert (by_name["sink_share"].value, by_name["shown_share"].value) == (0.25, 0.5)
     assert set(by_name) <= set(NAMES)
-    assert by_name["shown_share"].says == (
-        "of the heads have maps that may be shown so far (L0.H0, L0.H2); whether they matter the lamps did not ask"
-    )
-    (*_, none) = numbers_of(pl.DataFrame([row("all", 0.4, "no", True), row("L0.H0", 0, "no", False)]))
-    assert none.says == "of the heads have maps that may be shown so far; whether they matter the lamps did not ask"
+
+
+@pytest.mark.parametrize(
+    ("show", "needed", "said"),
+    [
+        ("yes", None, " so far (L0.H0, L0.H1); whether they matter was not asked (ablation asks)"),
+        ("no", None, " so far; whether they matter was not asked (ablation asks)"),
+        ("yes", ["L0.H1", "L3.H3"], " (L0.H0, L0.H1), by what is unique and what is carried; 1 of these 2 clearly change the answer when taken away alone"),
+        ("yes", [], " (L0.H0, L0.H1), by what is unique and what is carried; 0 of these 2 clearly change the answer when taken away alone"),
+        ("no", ["L0.H1"], ", by what is unique and what is carried"),
+    ],
+)  # fmt: skip
+def test_whether_heads_matter_is_not_said_to_be_unasked_where_it_was_asked(show: str, needed: Any, said: str) -> None:
+    """The lamps do not ask it; ablation, on the same page, may have."""
+    table = pl.DataFrame([row("all", 0.4, "no", True), row("L0.H0", 0, show, False), row("L0.H1", 0, show, False)])
+    (*_, shown) = numbers_of(table, needed)
+    assert shown.says == f"of the heads have maps that may be shown{said}"
+
+
+def test_ablation_on_the_same_page_is_what_asked() -> None:
+    table = pl.DataFrame([row("all", 0.4, "no", True), row("L0.H0", 0, "yes", False)])
+    results: Any = {"lamps": SimpleNamespace(table=table), "ablation": SimpleNamespace()}
+    lit, cut = ("lamps", Vote("unique", "no", "")), ("ablation", Vote("heads", "no", "", (), ("L0.H0",), 1))
+    end = "; 1 of these 1 clearly change the answer when taken away alone"
+    assert deciding([lit, cut], "no", results)[5].says.endswith(end)
+    assert deciding([lit], "no", {"lamps": results["lamps"]})[5].says.endswith("was not asked (ablation asks)")
 
 
 def test_the_numbers_that_decided_come_first_whichever_study_has_them() -> None:
@@ -113,7 +132,7 @@ def test_the_numbers_of_the_lamps_stand_first_where_the_lamps_decided(of_lamps: 
     [("No, not the raw weights: b.", "no", "Not the raw weights: b."), ("With care: 4 of 5.", "with care", "4 of 5."),
      ("With care: tokens are mixed.", "with care", "Tokens are mixed."),
      ("Yes, as far as was measured: a.", "yes", "As far as was measured: a."),
-     ("As far as single heads go, yes: a.", "yes", "As far as single heads go, yes: a.")],
+     ("In the mean over heads, yes: a.", "yes", "In the mean over heads, yes: a.")],
 )  # fmt: skip
 def test_the_answer_is_not_said_twice(short: str, verdict: Any, said: str) -> None:
     assert without_lead(replace(FOUND, short=short, verdict=verdict)) == said
@@ -126,11 +145,11 @@ def test_two_tests_have_two_names_and_sentences_stand_alone() -> None:
     assert not [line for line in lines if line.startswith("the same")]
     assert not [line for line in lines if "L4.H7" in line], "a head of another model, or not of that kind"
     norms, lamps = Vote("parked", "no", ""), Vote("carries", "with care", "")
-    told = [SENTENCES[one, came][1] for one, came in outcomes([norms, lamps]).items() if came]
-    assert told == [
+    assert sentences(outcomes([norms, lamps]), {})[1] == (
         "“head h passes on token k”: what is sent goes elsewhere in part.",
         "“the model attends to the first token” (or a separator): its weight is not what it carries.",
-    ]
+        "“the model decided because of token k”: that was not tested.",
+    )
 
 
 def test_accuracy_comes_with_its_interval_and_n() -> None:
@@ -147,8 +166,8 @@ def test_markdown_and_card_say_it_all() -> None:
                  "| 46\u00a0% of what is sent follows the weights | 40\u00a0% to 50\u00a0% | 1,200 texts |",
                  "| 50\u00a0% of the heads are sinks | – | 1,200 texts |",
                  "| Do first tokens and separators carry what they get? | no | b | `norms` |",
-                 "| Does what they name matter to the answer? | not tested | faithfulness would test it, of a classifier | |",
-                 "- this.", "## You may not write"):  # fmt: skip
+                 "| Does what they name matter to the answer? | not tested | faithfulness would test it, of a classifier or a decoder | |",
+                 "## What may be shown of its answer?", "<i>That</i>.", "- this.", "## You may not write"):  # fmt: skip
         assert line in said.splitlines()
     assert "Model all-MiniLM-L6-v2 (headwise calls it demo), weights abc123; corpus <dev>.tsv, fingerprint f00d" in said
     assert "headwise 0.1." in said
@@ -158,6 +177,8 @@ def test_markdown_and_card_say_it_all() -> None:
 def test_the_page_escapes_what_comes_from_outside() -> None:
     page = html(FOUND)
     assert "&lt;b&gt;that&lt;/b&gt;." in page
+    assert "<p>&lt;i&gt;That&lt;/i&gt;.</p>" in page
+    assert "<p>Nothing, by what was tested.</p>" in html(replace(FOUND, may=()))
     assert "<dev>" not in page
     assert '<p class="answer no">No</p>' in page
     assert "<script" not in page
@@ -221,7 +242,6 @@ def test_the_verb_writes_the_page_and_gives_pipelines_a_code(monkeypatch, capsys
 def test_no_single_weight_may_be_written_where_weights_are_not_unique(each, unique, told: bool) -> None:
     """“nothing of single weights” stood above “head h puts x % of its weight on token k”."""
     tested, came = each
-    may, may_not = sentences(outcomes([Vote("unique", unique, ""), Vote(tested, came, "")]))
+    may, may_not = sentences(outcomes([Vote("unique", unique, ""), Vote(tested, came, "")]), {})
     assert (SENTENCES[each][0] in may) == told
-    assert SENTENCES[each][1] in may_not
-    assert SENTENCES["unique", unique][0] in may
+    assert SENTENCES[each][1].format(others="") in may_not

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwise.reports.answers import Card, card, verdict
+from headwise.reports.answers import Card, card, cards, verdict
 from headwise.studies import STUDIES
 from headwise.studies.answers import BELIEVE, DOING, MIXING, NOISE, Answer, Vote, graded
 
@@ -22,7 +22,7 @@ MATTERS = Vote("matters", "yes", "the prediction falls")
     ("votes", "said"),
     [
         ([("nullspace", UNIQUE)],
-         "As far as single heads go, yes: weights are unique. Decided by nullspace, its one test."),
+         "In the mean over heads, yes: weights are unique. Decided by nullspace, its one test."),
         ([("nullspace", UNIQUE), ("faithfulness", MATTERS)],
          "Yes, as far as was measured: weights are unique; the prediction falls. Decided by nullspace, faithfulness, of 2 "
          "tests."),
@@ -88,3 +88,19 @@ def test_grades_include_their_thresholds() -> None:
         "with care",
         "no",
     ]
+
+
+@pytest.mark.parametrize(
+    ("studies", "told"),
+    [
+        (["lamps"], [("Of 2 maps 1 …", "lamps"), ("Whether the heads matter was not asked (ablation asks).", "ablation")]),
+        (["lamps", "ablation"], [("Of 2 maps 1 …", "lamps"), ("1 of 2 heads …", "ablation")]),
+        (["ablation"], [("1 of 2 heads …", "ablation")]),
+    ],
+)  # fmt: skip
+def test_what_the_lamps_did_not_ask_is_said_where_no_other_study_asked_it(monkeypatch, studies: Any, told: Any) -> None:
+    """“Whether the heads matter was not asked” stood above “31 of 72 heads clearly change the answer”."""
+    says = {"lamps": "Of 2 maps 1 …", "ablation": "1 of 2 heads …"}
+    monkeypatch.setattr("headwise.reports.answers.answers_of", lambda name, _: [Answer(BELIEVE, says[name])])
+    (found,) = cards(dict.fromkeys(studies))  # type: ignore[arg-type]
+    assert list(found.because) == told

@@ -7,13 +7,14 @@ Every table is also read with numbers that are not finite, of which nothing may 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 import pytest
 
 from headwise.studies.answers import BELIEVE, DOING, MIXING, Vote
-from references.answers import NB, answered, said
+from references.answers import NB, answered, said, setting
 
 # --- identity ---
 
@@ -99,7 +100,7 @@ NOT_SHOWN = Vote("matters", "no", "the tokens that attention names are not shown
         ((0.1, 0.0, 0.2), (0.2, 0.1, 0.3), NOT_SHOWN),
         ((-0.1, -0.2, -0.05), (0.2, 0.1, 0.3), NOT_SHOWN),
         ((0.1, float("nan"), float("nan")), (0.2, 0.1, 0.3), NOT_SHOWN),
-        ((0.1, 0.05, 0.15), (0.3, 0.16, 0.4), Vote("matters", "with care", "leave-one-out names tokens that matter more")),
+        ((0.1, 0.05, 0.15), (0.3, 0.16, 0.4), Vote("matters", "with care", "leave-one-out names tokens that matter more than those that attention names")),
         ((0.1, 0.05, 0.15), (0.3, 0.14, 0.4), Vote("matters", "yes", "the prediction falls without the tokens that attention names")),
     ],
 )  # fmt: skip
@@ -107,6 +108,25 @@ def test_faithfulness_votes_by_intervals(attention: Any, best: Any, vote: Vote) 
     table = explained({"random": (0.0, 0.0, 0.0), "raw-attention": attention, "leave-one-out": best})
     (answer,) = answered("faithfulness", table, BELIEVE)
     assert answer.vote == vote
+
+
+@pytest.mark.parametrize(("causal", "row"), [(False, "as a rule that of [CLS]"), (True, "the last token's")])
+def test_every_method_that_was_tried_is_told_best_first_and_which_map_raw_attention_is(causal: bool, row: str) -> None:
+    """The page dropped all but attention's: nobody could tell what may be shown in its place."""
+    table = explained({"random": (0.0, 0.0, 0.0), "raw-attention": (0.02, -0.04, 0.07), "rollout": (0.03, 0.0, 0.06),
+                       "leave-one-out": (0.14, 0.07, 0.21), "gradient-norm": (0.05, 0.001, 0.1)})  # fmt: skip
+    (answer,) = answered("faithfulness", table, BELIEVE, of=replace(setting(), causal=causal))
+    assert answer.vote is not None
+    names = [one.name.removeprefix("gain_") for one in answer.vote.numbers]
+    assert names == ["leave-one-out", "gradient-norm", "rollout", "raw-attention"]
+    assert (answer.vote.holds_for, answer.vote.out_of) == (("leave-one-out", "gradient-norm"), 4)
+    assert answer.vote.numbers[-1].says == (
+        "of probability is lost without the tokens that raw-attention names (the last layer, in the row that the answer is "
+        f"read from, {row}; mean of its heads, no single head's map), beyond random ones"
+    )
+    assert answer.vote.numbers[0].says == (
+        "of probability is lost without the tokens that leave-one-out names, beyond random ones"
+    )
 
 
 def test_faithfulness_names_the_best_method_whichever_it_is() -> None:

@@ -7,7 +7,7 @@ may be read as an explanation is decided by the worst vote, and the sentence say
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -20,6 +20,8 @@ from headwise.studies.tables import counted
 
 Results = Mapping[str, Result]
 MATTERS = "matters"  # the test of what attention names against the model's answer
+LAMPS, ABLATION = "lamps", "ablation"
+UNASKED = f"Whether the heads matter was not asked ({ABLATION} asks)."
 WITHOUT_HEADLINE = {
     BELIEVE: "Nothing that was run decides this.",
     DOING: "Each head's attention by position and by kind of token is in the section on where heads look.",
@@ -41,8 +43,15 @@ def cards(results: Results, left_out: Mapping[str, str] | None = None) -> list[C
     """The questions that the results say something of, in the order of the page."""
     found = [(name, answer) for name, result in results.items() for answer in answers_of(name, result)]
     asked = dict.fromkeys([*QUESTIONS, *(answer.question for _, answer in found)])
-    return [card(question, of, left_out or {}) for question in asked
-            if (of := [(name, answer) for name, answer in found if answer.question == question])]  # fmt: skip
+    drawn = [card(question, of, left_out or {}) for question in asked
+             if (of := [(name, answer) for name, answer in found if answer.question == question])]  # fmt: skip
+    return [_unasked(one) if one.question == BELIEVE and ABLATION not in results else one for one in drawn]
+
+
+def _unasked(found: Card) -> Card:
+    """With what the lamps did not ask, where no other study did."""
+    lit = any(study == LAMPS for _, study in found.because)
+    return replace(found, because=(*found.because, (UNASKED, ABLATION))) if lit else found
 
 
 def answers_of(name: str, result: Result) -> list[Answer]:
@@ -65,7 +74,7 @@ def card(question: str, found: Sequence[tuple[str, Answer]], left_out: Mapping[s
 
 
 def verdict(votes: Sequence[tuple[str, Vote]]) -> str:
-    """The worst vote decides; where nothing was said of the model's answer, a yes is of single heads only.
+    """The worst vote decides; where nothing was said of the model's answer, a yes is of the heads' mean only.
 
     >>> verdict([("nullspace", Vote("unique", "yes", "a")), ("norms", Vote("carries", "no", "b"))])
     'No, not the raw weights: b. Decided by norms, of 2 tests.'
@@ -75,7 +84,7 @@ def verdict(votes: Sequence[tuple[str, Vote]]) -> str:
     worst = min((vote.verdict for _, vote in votes), key=VERDICTS.index)
     deciding = [(name, vote) for name, vote in votes if vote.verdict == worst]
     matters = any(vote.tested == MATTERS for _, vote in votes)
-    yes = "Yes, as far as was measured" if matters else "As far as single heads go, yes"
+    yes = "Yes, as far as was measured" if matters else "In the mean over heads, yes"
     lead = {"no": "No, not the raw weights", "with care": "With care", "yes": yes}[worst]
     reasons, names = "; ".join(vote.because for _, vote in deciding), ", ".join(name for name, _ in deciding)
     tests = "its one test" if len(votes) == 1 else f"of {len(votes)} tests"

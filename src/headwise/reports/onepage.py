@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 from headwise.reports.answers import texts_read
+from headwise.reports.sentences import both_ends
 from headwise.reports.verdict import QUESTION, Judgement
 from headwise.results.shown import number as written
 from headwise.studies import tables as shares
@@ -30,8 +31,10 @@ TESTED_BY = {
     "parked": "norms would test it",
     "words": "mixing would test it",
     "heads": "ablation would test it, on six texts or more",
-    "matters": "faithfulness would test it, of a classifier",
+    "matters": "faithfulness would test it, of a classifier or a decoder",
 }
+SHOW = "What may be shown of its answer?"
+NOTHING = "Nothing, by what was tested."
 KINDS = {"yes": "yes", "with care": "care", "no": "no"}  # classes of the style sheets
 
 
@@ -68,7 +71,8 @@ def block(found: Judgement) -> Iterable[str]:
     for one in found.not_tested:
         yield f"<tr><td>{text(TESTED[one])}</td><td class='n muted'>not tested</td>"
         yield f"<td class='muted'>{TESTED_BY[one]}</td></tr>\n"
-    yield '</table></div>\n<div class="two">\n'
+    yield f"</table></div>\n<h2>{SHOW}</h2>\n<p>{text(found.instead)}</p>\n"
+    yield '<div class="two">\n'
     yield f"<div><h2>You may write</h2>{_list(found.may)}</div>\n"
     yield f"<div><h2>You may not write</h2>{_list(found.may_not)}</div>\n</div>\n"
 
@@ -91,8 +95,8 @@ def _numbers(numbers: Sequence[Number]) -> Iterable[str]:
     yield "</table></div>\n"
 
 
-def _list(lines: Iterable[str]) -> str:
-    return f"<ul>{''.join(f'<li>{text(line)}</li>' for line in lines)}</ul>"
+def _list(lines: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{text(line)}</li>' for line in lines)}</ul>" if lines else f"<p>{NOTHING}</p>"
 
 
 def markdown(found: Judgement, *, level: int = 1) -> str:
@@ -105,7 +109,8 @@ def markdown(found: Judgement, *, level: int = 1) -> str:
         f"{head} {QUESTION}", "", f"**{LEAD[found.verdict]}.** {without_lead(found)}", "", _subject(found), "",
         *(["| number | 95 % interval | n |", "|---|---|---|", *rows, ""] if rows else []),
         "| test | vote | because | study |", "|---|---|---|---|", *tests, "",
-        f"{sub} You may write", "", *(f"- {line}" for line in found.may), "",
+        f"{sub} {SHOW}", "", found.instead, "",
+        f"{sub} You may write", "", *(f"- {line}" for line in found.may or (NOTHING,)), "",
         f"{sub} You may not write", "", *(f"- {line}" for line in found.may_not), "", made_of(found), "",
     ]  # fmt: skip
     return "\n".join(lines)
@@ -130,7 +135,7 @@ def interval(number: Number) -> str:
     if number.low is None or number.high is None:
         return f"no interval: {number.without}" if number.without else "–"
     if not number.share:
-        return f"{written(number.low)} to {written(number.high)}"
+        return " to ".join(both_ends(number))
     if number.low == number.high == 0:
         return f"{percent(0)} to {percent(0)}"
     return shares.ends(number.low, number.high)

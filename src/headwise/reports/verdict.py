@@ -1,9 +1,8 @@
 """The verdict as data: may a heatmap of this model be shown as an explanation? What decided, and what may be written.
 
 The answer is the worst vote of the studies that were run (reports/answers.py). Its numbers are those that the votes
-rest on, those that decided first, and those of the study `lamps`; each has n, and an interval where one was made. The
-sentences are those of docs/explanation.md, chosen by what was tested and how it came out; what was not tested may not
-be written.
+rest on, those that decided first, and those of the study `lamps`; each has n, and an interval where one was made. What
+may be written is chosen by what was tested and how it came out (reports/sentences.py).
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from typing import Any, get_args
 import polars as pl
 
 from headwise.models.packaged import PACKAGED
-from headwise.reports.answers import Results, answers_of, said_of, summary, verdict
+from headwise.reports.answers import ABLATION, Results, answers_of, said_of, summary, verdict
 from headwise.reports.intervals import with_intervals
+from headwise.reports.sentences import holdings, instead, sentences, to_test
 from headwise.results import Result
 from headwise.stats.shares import of_share
 from headwise.studies.answers import BELIEVE, COUNTED, VERDICTS, Number, Tested, Verdict, Vote
@@ -36,96 +36,6 @@ SHARES = {
 COUNTS = {"sink_share": "of the heads are sinks", "shown_share": "of the heads have maps that may be shown"}
 NAMES = ("verdict", *SHARES, *COUNTS, "accuracy", "texts", "heads")  # what --fail-if may ask
 
-Pair = tuple[str, str]  # what may be written, and what not
-SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
-    ("unique", "yes"): (
-        "“… and hardly any other weights give this head the same output.”",
-        "that a head matters to the model's answer because its weights are unique: that is another test.",
-    ),
-    ("unique", "with care"): (
-        "a weight with its effective weight, or its interval, beside it.",
-        "“the weight of token k is 0.4” as if it could be no other.",
-    ),
-    ("unique", "no"): (
-        "nothing of single weights.",
-        "“the weight of token k is 0.4”: most of what the raw map shows changes nothing.",
-    ),
-    ("alike", "yes"): (
-        "“the raw map shows about what reaches this head's output.”",
-        "that a single weight could be no other: that is another test.",
-    ),
-    ("alike", "with care"): (
-        "the raw map with the effective one beside it.",
-        "the raw map alone, as what reaches the head's output.",
-    ),
-    ("alike", "no"): (
-        "the effective map in place of the raw one.",
-        "of the raw map that it is what the head makes its output of.",
-    ),
-    ("carries", "yes"): (
-        "“through this head, the tokens with large weights send most of what is sent.”",
-        "that these vectors do not cancel, or that the model uses them.",
-    ),
-    ("carries", "with care"): (
-        "“head h puts x % of its weight on token k”, of a head that is no sink, with the norms beside it.",
-        "“head h passes on token k”: what is sent goes elsewhere in part.",
-    ),
-    ("carries", "no"): (
-        "“head h looks at token k”: where it looks, and no more; show norms in place of raw weights.",
-        "“head h passes on token k”: what is sent does not go where the weights go.",
-    ),
-    ("parked", "yes"): (
-        "the weight on first tokens and separators as it is: they carry about what they get.",
-        "that every other token carries what it gets.",
-    ),
-    ("parked", "with care"): (
-        "weights with those on first tokens and separators set apart.",
-        "a weight on a first token or separator as if it carried as much.",
-    ),
-    ("parked", "no"): (
-        "weights among words, with first tokens and separators left out; or norms in place of raw weights.",
-        "“the model attends to the first token” (or a separator): its weight is not what it carries.",
-    ),
-    ("words", "yes"): (
-        "“attention to word k” of the layers that were measured.",
-        "“attention to word k” of other layers.",
-    ),
-    ("words", "with care"): (
-        "“attention to position k”.",
-        "“attention to word k” beyond the first layer: hidden tokens are mixtures.",
-    ),
-    ("words", "no"): ("“attention to position k”.", "“attention to word k” beyond the first layer."),
-    ("heads", "yes"): (
-        "“without this head the model's answer changes”, of almost any head.",
-        "“… because of what the head looks at”: a head that is taken away takes all of its map with it.",
-    ),
-    ("heads", "with care"): (
-        "“without head h the model's answer changes by x”, of a head for which it was measured.",
-        "“without head h the answer changes” of a head that was not measured, or was chosen for its map.",
-    ),
-    ("heads", "no"): (
-        "nothing of a single head's part in the answer.",
-        "“the model uses head h”: without any one head it answers as before.",
-    ),
-    ("matters", "yes"): (
-        "“removing the tokens that attention names moves the prediction more than random ones do.”",
-        "that attention is the explanation: other methods may name other tokens.",
-    ),
-    ("matters", "with care"): (
-        "“removing the tokens that attention names moves the prediction”, beside the method that does so more.",
-        "“the model decided because of token k” from attention alone.",
-    ),
-    ("matters", "no"): ("nothing of the model's answer.", "“the model decided because of token k”."),
-    ("matters", None): (
-        "nothing of a token's part in the model's answer: that was not tested (faithfulness, of a classifier).",
-        "“the model decided because of token k”.",
-    ),
-}
-
-OF_WEIGHTS = (  # which allow a single weight to be told: not where weights are not unique
-    ("carries", "with care"), ("parked", "yes"), ("parked", "with care"), ("parked", "no"),
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Judgement:
@@ -139,6 +49,7 @@ class Judgement:
     may: tuple[str, ...]
     may_not: tuple[str, ...]
     not_tested: tuple[str, ...]
+    instead: str  # what may be shown of the model's answer
     facts: Mapping[str, Any]
 
     def found(self) -> dict[str, Any]:
@@ -154,9 +65,10 @@ class Judgement:
 def judged(results: Results, right: Sequence[bool] = ()) -> Judgement:
     """The verdict of what was run; `right` tells of labelled texts whether the model says their label."""
     votes = [(name, vote) for name, result in results.items() for vote in votes_of(name, result)]
+    cast = [vote for _, vote in votes]
     worst = worst_of([vote.verdict for _, vote in votes]) or "with care"
-    outcome = outcomes([vote for _, vote in votes])
-    may, may_not = sentences(outcome)
+    outcome, holding, facts = outcomes(cast), holdings(cast), facts_of(results)
+    may, may_not = sentences(outcome, holding)
     return Judgement(
         verdict=worst,
         short=verdict(votes),
@@ -166,18 +78,9 @@ def judged(results: Results, right: Sequence[bool] = ()) -> Judgement:
         may=may,
         may_not=may_not,
         not_tested=tuple(tested for tested, came in outcome.items() if came is None),
-        facts=facts_of(results),
+        instead=instead(cast, how=to_test(facts)),
+        facts=facts,
     )
-
-
-def sentences(outcome: Mapping[Tested, Verdict | None]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What may be written and what not, by what was tested; no single weight where the weights are not unique."""
-    told: list[tuple[Tested, Verdict | None]] = [
-        (tested, came) for tested, came in outcome.items() if came is not None or tested == "matters"
-    ]
-    unsure = outcome["unique"] == "no"
-    may = tuple(SENTENCES[each][0] for each in told if not (unsure and each in OF_WEIGHTS))
-    return may, tuple(SENTENCES[each][1] for each in told)
 
 
 def votes_of(name: str, result: Result) -> list[Vote]:
@@ -188,7 +91,7 @@ def votes_of(name: str, result: Result) -> list[Vote]:
 
 def deciding(votes: Sequence[tuple[str, Vote]], worst: Verdict, results: Results) -> tuple[Number, ...]:
     """Every number that a vote rests on, those of the votes that decided first; the lamps have theirs in a table."""
-    lamps = numbers_of(results["lamps"].table) if "lamps" in results else ()
+    lamps = numbers_of(results["lamps"].table, _needed(votes, results)) if "lamps" in results else ()
     lit = any(name == "lamps" and vote.verdict == worst for name, vote in votes)
     first = [number for _, vote in votes if vote.verdict == worst for number in vote.numbers]
     others = [number for _, vote in votes if vote.verdict != worst for number in vote.numbers]
@@ -208,8 +111,17 @@ def worst_of(found: Sequence[Verdict]) -> Verdict | None:
     return next((one for one in VERDICTS if one in found), None)
 
 
-def numbers_of(table: pl.DataFrame) -> tuple[Number, ...]:
-    """Means over heads with their intervals, and the shares of heads that are sinks, and that may be shown."""
+def _needed(votes: Sequence[tuple[str, Vote]], results: Results) -> Sequence[str] | None:
+    """Heads that clearly change the answer; none where that could not be told, None where nobody asked."""
+    asked = [vote.holds_for for _, vote in votes if vote.tested == "heads"]
+    return asked[0] if asked else () if ABLATION in results else None
+
+
+def numbers_of(table: pl.DataFrame, needed: Sequence[str] | None = None) -> tuple[Number, ...]:
+    """Means over heads with their intervals, and the shares of heads that are sinks, and that may be shown.
+
+    `needed`: heads that clearly change the answer, None where nobody asked.
+    """
     table = first_stack(table)
     whole, heads = table.row(by_predicate=pl.col("name") == ALL, named=True), table.filter(pl.col("name") != ALL)
     texts = int(whole["texts"])
@@ -218,13 +130,21 @@ def numbers_of(table: pl.DataFrame) -> tuple[Number, ...]:
     counts: dict[str, Any] = {"sink_share": heads["sink"].mean(), "shown_share": (heads["show"] == "yes").mean()}
     shown = heads.filter(pl.col("show") == "yes")
     says = dict(COUNTS)
-    says["shown_share"] += (
-        f" so far{f' ({names_of(shown)})' if len(shown) else ''}; whether they matter the lamps did not ask"
-    )
+    says["shown_share"] += _shown(shown, needed)
     return (
         *means,
         *(Number(name, says[name], float(of), None, None, texts, without=COUNTED) for name, of in counts.items()),
     )
+
+
+def _shown(shown: pl.DataFrame, needed: Sequence[str] | None) -> str:
+    """Which maps may be shown, and whether their heads matter."""
+    names = f" ({names_of(shown)})" if len(shown) else ""
+    if needed is None:
+        return f" so far{names}; whether they matter was not asked ({ABLATION} asks)"
+    known = len(set(shown["name"]) & set(needed))
+    mattering = f"; {known} of these {len(shown)} clearly change the answer when taken away alone" if len(shown) else ""
+    return f"{names}, by what is unique and what is carried{mattering}"
 
 
 def accuracy_of(right: Sequence[bool]) -> tuple[Number, ...]:
@@ -245,7 +165,12 @@ def facts_of(results: Results) -> dict[str, Any]:
         **summary(results), "model": real_name(model["name"]), "called": model["name"], "weights": model["weights"],
         "revision": model["revision"], "heads": heads, "fingerprint": manifest["plan"]["corpus"]["fingerprint"],
         "versions": manifest["versions"], "time": manifest["time"], "studies": list(results),
+        "task": model["task"], "kind": _kind(manifest),
     }  # fmt: skip
+
+
+def _kind(manifest: Mapping[str, Any]) -> str:
+    return "encoder–decoder" if "cross" in manifest["stacks"] else "decoder" if manifest["causal"] else "encoder"
 
 
 def plain(value: Any) -> Any:

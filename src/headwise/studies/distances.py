@@ -119,8 +119,8 @@ class AllDistances(Study):
         known = {kind: each.filter(pl.col("behaviour_a") == kind) for kind in DOES}
         plain = sum(map(len, known.values()))
         headline = (
-            f"{plain} of {len(each)} heads have a behaviour that can be named by position; {len(each) - plain} have "
-            f"none ({texts})."
+            f"{plain} of {len(each)} heads have a behaviour that can be named by position (over {percent(CLEAR)} of "
+            f"their attention on one place, or broad); {len(each) - plain} have none ({texts})."
         )
         for kind, group in known.items():
             if len(group):

@@ -41,7 +41,7 @@ from headwise.plots.theme import themed
 from headwise.results.shown import number
 from headwise.stats import Moments
 from headwise.studies import STUDIES
-from headwise.studies.answers import BELIEVE, Answer, Number, Vote
+from headwise.studies.answers import BELIEVE, Answer, Number, Verdict, Vote
 from headwise.studies.needs import Cost, Means, Needs
 from headwise.studies.study import Reading, Setting, State, Stats, Study
 from headwise.studies.tables import counted
@@ -177,7 +177,7 @@ class Faithfulness(Study):
     def for_report(cls, means: Means) -> Mapping[str, Any]:
         return {"texts": 24 if means.seconds is None else means.passes(PASSES + means.tokens)}
 
-    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:  # noqa: ARG002 - n is the table's own
+    def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
         gains = table.filter((pl.col("method") != CONTROL) & pl.col("comprehensiveness_gain").is_finite())
         if gains.is_empty():
             yield Answer(BELIEVE, "No text was long enough to remove tokens from.")
@@ -191,7 +191,7 @@ class Faithfulness(Study):
             f"How far the prediction falls without the tokens that an explanation names, beyond random ones: {told}, "
             f"over {counted(best['texts'], 'text')} (95\u00a0% intervals); {best['method']} is the best of "
             f"{len(gains)} here.",
-            vote=_vote(attention.row(0, named=True), best) if len(attention) else None,
+            vote=_vote(attention.row(0, named=True), ranked, setting) if len(attention) else None,
         )
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
@@ -258,22 +258,37 @@ def _gain(row: Mapping[str, Any]) -> str:
     return f"{row['comprehensiveness_gain']:+.3f} ({number(low, '+.3f')} to {number(high, '+.3f')})"
 
 
-def _vote(attention: Mapping[str, Any], best: Mapping[str, Any]) -> Vote:
-    """By the intervals: attention must beat random tokens, and not be beaten by another method beyond doubt."""
-    own = _number(attention)
+def _vote(attention: Mapping[str, Any], ranked: pl.DataFrame, setting: Setting) -> Vote:
+    """By the intervals: attention must beat random tokens, and not be beaten by another method beyond doubt.
+
+    Every method's number is told, best first; the vote holds for those whose interval is above 0.
+    """
+    rows = list(ranked.iter_rows(named=True))
+    numbers = tuple(_number(row, setting) for row in rows)
+    beyond = tuple(row["method"] for row in rows if row["comprehensiveness_gain_low"] > 0)
+    return Vote("matters", *_judged(attention, rows[0]), numbers, beyond, len(rows))
+
+
+def _judged(attention: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[Verdict, str]:
     if not attention["comprehensiveness_gain_low"] > 0:
-        said = "the tokens that attention names are not shown to matter more than random ones"
-        return Vote("matters", "no", said, (own,))
+        return "no", "the tokens that attention names are not shown to matter more than random ones"
     if best["comprehensiveness_gain_low"] > attention["comprehensiveness_gain_high"]:
-        return Vote("matters", "with care", f"{best['method']} names tokens that matter more", (own, _number(best)))
-    return Vote("matters", "yes", "the prediction falls without the tokens that attention names", (own,))
+        return "with care", f"{best['method']} names tokens that matter more than those that attention names"
+    return "yes", "the prediction falls without the tokens that attention names"
 
 
-def _number(row: Mapping[str, Any]) -> Number:
+def _number(row: Mapping[str, Any], setting: Setting) -> Number:
     """A method's gain over random tokens."""
     value, low, high = (row[f"comprehensiveness_gain{end}"] for end in ("", "_low", "_high"))
-    says = f"of probability is lost without the tokens that {row['method']} names, beyond random ones"
+    what = f" ({_raw(setting)})" if row["method"] == ATTENTION else ""
+    says = f"of probability is lost without the tokens that {row['method']} names{what}, beyond random ones"
     return Number(f"gain_{row['method']}", says, value, low, high, int(row["texts"]), share=False)
+
+
+def _raw(setting: Setting) -> str:
+    """Which of all the maps `raw-attention` is."""
+    row = "the last token's" if setting.causal else "as a rule that of [CLS]"
+    return f"the last layer, in the row that the answer is read from, {row}; mean of its heads, no single head's map"
 
 
 def short(model: str) -> str:

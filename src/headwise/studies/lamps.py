@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -24,7 +24,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from headwise.allowed import SEED, setting
-from headwise.lamps import ASKED, CARRIED, NULL, QUESTIONS, SINK, lamps, summed_up
+from headwise.lamps import ASKED, QUESTIONS, SINK, Lamps, held_back, lamps, summed_up
 from headwise.measures import ATTENTION
 from headwise.measures.reductions import key_sums, squared_norms
 from headwise.models.model import Model
@@ -110,14 +110,16 @@ class Lit(Study):
             return
         whole, heads = table.row(by_predicate=pl.col("name") == ALL, named=True), table.filter(pl.col("name") != ALL)
         texts = counted(setting.tokens["documents"], "text")
-        yield Answer(BELIEVE, f"{summed_up(_lit(heads), asks='ablation')} By the lamps of the mean over {texts}.")
-        yield _voted(whole, "unique", "null_share", "of the squared weights change nothing", NULL.colour)
-        yield _voted(whole, "carries", "carried", "of what is sent follows the weights", CARRIED.colour)
+        lit = {row["name"]: lamps(head_of(row)) for row in heads.iter_rows(named=True)}
+        by = f"by the lamps {ASKED['unique'].lower()} and {ASKED['carries'].lower()} in the mean over {texts}"
+        yield Answer(BELIEVE, f"{summed_up(list(lit.values()), asks='')[:-1]} ({by}).")
+        yield _voted(whole, lit, "unique", "null_share", "of the squared weights change nothing")
+        yield _voted(whole, lit, "carries", "carried", "of what is sent follows the weights")
         sinks = heads.filter(pl.col("sink")).sort("parked", descending=True)
         if len(sinks):
             first = ", ".join(sinks["name"].head(3).to_list())
             said = f"{len(sinks)} of {len(heads)} heads are sinks: {percent(SINK)} of their weight or more is parked on"
-            yield Answer(NOISE, f"{said} no word (most in {first}; {texts}).")
+            yield Answer(NOISE, f"{said} {_places(setting)} together (most in {first}; {texts}).")
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         """`lamps`: layers × heads, one grid a number."""
@@ -183,15 +185,34 @@ def _ends(drawn: Float[ndarray, "resample head number"]) -> Float[ndarray, "end 
     return ends
 
 
-def _lit(heads: pl.DataFrame) -> list[Any]:
-    return [lamps(head_of(row)) for row in heads.iter_rows(named=True)]
+def _places(setting: Setting) -> str:
+    first = "the first token, " if setting.causal else ""
+    return f"{first}special tokens, periods and commas"
 
 
-def _voted(whole: Mapping[str, Any], question: str, number: str, says: str, colour: Callable[[float], str]) -> Answer:
-    """The mean over heads and texts with its interval; how it would light the lamp is the vote."""
+def _voted(
+    whole: Mapping[str, Any], lit: Mapping[str, Lamps], question: Literal["unique", "carries"], number: str, says: str
+) -> Answer:
+    """The mean over heads and texts with its interval; the lamp of the mean is the vote, beside those of the heads."""
     value, low, high = (whole[name] for name in (number, f"{number}_low", f"{number}_high"))
     if not np.isfinite(value):
         return Answer(BELIEVE, f"{ASKED[question]} These texts are too short to tell.")
-    clause = f"{percent(value)} {says} ({ends(low, high)}, {counted(whole['texts'], 'text')})"
-    vote = Vote(question, VERDICTS[colour(value)], clause)  # type: ignore[arg-type]
+    mean, colours = lamps(head_of(whole)), [getattr(each, question).colour for each in lit.values()]
+    heads = f"of {len(lit)} heads {', '.join(f'{colours.count(of)} {word}' for of, word in VERDICTS.items())}"
+    clause = (
+        f"{percent(value)} {says} ({ends(low, high)}, {counted(whole['texts'], 'text')}; {heads})"
+        f"{_but(mean, question, whole)}"
+    )
+    green = tuple(name for name, colour in zip(lit, colours, strict=True) if colour == "green")
+    vote = Vote(question, VERDICTS[getattr(mean, question).colour], clause, holds_for=green, out_of=len(lit))
     return Answer(BELIEVE, f"{ASKED[question]} In the mean over heads {clause}.", vote=vote)
+
+
+def _but(mean: Lamps, question: Literal["unique", "carries"], whole: Mapping[str, Any]) -> str:
+    """Why the lamp of the mean is not what its number alone would light."""
+    if getattr(mean, question).held:
+        return f"; yes, but held back: {held_back(mean)}"
+    if question == "carries" and mean.sink:
+        return f"; a sink: {percent(whole['parked'])} of the weight is parked"
+    only = question == "unique" and whole["unique_rows"] >= 1
+    return "; yet no other distribution gives the output" if only else ""

@@ -29,6 +29,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.allowed import SEED, setting
+from headwise.lamps import Head, lamps
 from headwise.measures.nullspace import factors, keys_seen, rank, simplex_rank
 from headwise.measures.reductions import squared_norms
 from headwise.plots import scatter
@@ -163,7 +164,8 @@ class NullSpace(Study):
                 f"In {len(half)} of {len(share)} heads over half of the squared weights change nothing "
                 f"({counted(setting.tokens['documents'], 'text')})."
             )
-            top = f"The most is {percent(most['value'])}, in {most['name']}."
+            where = f"{percent(most['value'])}, in {most['name']}"
+            top = f"The most of a head's squared weights that changes nothing is {where}."
             none = f"In no head {percent(SOME)} of the squared weights or more change nothing."
             yield Answer(NOISE, top if most["value"] >= SOME else none, headline)
 
@@ -332,7 +334,8 @@ def _believed(table: pl.DataFrame, size: int, setting: Setting) -> Iterator[Answ
     if not len(agreed):
         yield Answer(BELIEVE, "These texts are too short to tell raw and effective attention apart.")
         return
-    r, sd = float(agreed.mean()), agreed.std()  # type: ignore[arg-type]
+    r, sd, good = float(agreed.mean()), agreed.std(), _alike(each)  # type: ignore[arg-type]
+    heads = f"{len(good)} of {counted(len(agreed), 'head')} with {ALIKE} or more, and unique? not red"
     verdict = graded(r, care=PARTLY, yes=ALIKE)
     alike = Number("pearson", "is r of raw and effective weights, mean over heads", r, None, None, texts, share=False)
     spread = f" ± {sd:.2f}" if len(agreed) > 1 else ""
@@ -340,8 +343,18 @@ def _believed(table: pl.DataFrame, size: int, setting: Setting) -> Iterator[Answ
         BELIEVE,
         f"Raw weights and effective weights, the part of them that the output depends on, correlate with r = {r:.2f}"
         f"{spread} over {counted(len(agreed), 'head')} (mean ± standard deviation).",
-        vote=Vote("alike", verdict, f"{MEANING[verdict]} (r = {r:.2f})", (alike,)),
+        vote=Vote("alike", verdict, f"{MEANING[verdict]} (mean r = {r:.2f}; {heads})", (alike,), good, len(agreed)),
     )
+
+
+def _alike(each: pl.DataFrame) -> tuple[str, ...]:
+    """Heads of which the raw map shows about what reaches their output: by r, and no red lamp *unique?* over it."""
+    value = {what: dict(finite(each, "value").filter(what=what).select("name", "value").iter_rows())
+             for what in ("pearson", "null_share", "identifiable_rows")}  # fmt: skip
+    known = {name: Head(null_share=share, unique_rows=value["identifiable_rows"].get(name))
+             for name, share in value["null_share"].items()}  # fmt: skip
+    red = {name for name, head in known.items() if lamps(head).unique.colour == "red"}
+    return tuple(name for name, r in value["pearson"].items() if r >= ALIKE and name not in red)
 
 
 def _few(number: Any) -> str:

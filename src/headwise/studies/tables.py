@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
@@ -49,7 +49,14 @@ def percents(shares: Iterable[float]) -> str:
 
 def heads(table: Table, most: int = 4) -> str:
     """The names of some heads, and how many more there are."""
-    names = table["name"].to_list()
+    return some(table["name"].to_list(), most)
+
+
+def some(names: Sequence[str], most: int = 4) -> str:
+    """
+    >>> some(["a", "b", "c"], most=2), some([])
+    ('a, b and 1 more', 'none')
+    """
     rest = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + rest if names else "none"
 

@@ -1,5 +1,7 @@
 """Sinks on both sides of a comparison, by the rule of the lamps; hand-made tables."""
 
+# ruff: noqa: E501 - sentences are compared whole
+
 from __future__ import annotations
 
 import polars as pl

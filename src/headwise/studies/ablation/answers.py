@@ -35,7 +35,7 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
     top, total = order.head(FEW), float(heads["value"].clip(lower_bound=0).sum())
     share = float(top["value"].clip(lower_bound=0).sum()) / total if total else 0.0
     several = len(setting.stacks) > 1
-    names = ", ".join(f"{row['stack']} {row['name']}" if several else row["name"] for row in top.iter_rows(named=True))
+    names = ", ".join(_names(top, several))
     unknown = finite(heads, "low").is_empty()
     needed, _ = clear(heads)
     said = (
@@ -52,10 +52,15 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
     )
     yield from _statistics(table, texts)
     if not unknown:
-        yield _voted(heads, texts)
+        yield _voted(heads, texts, several)
 
 
-def _voted(heads: pl.DataFrame, texts: str) -> Answer:
+def _names(heads: pl.DataFrame, several: bool) -> tuple[str, ...]:
+    """With the stack, where there are several."""
+    return tuple(f"{row['stack']} {row['name']}" if several else row["name"] for row in heads.iter_rows(named=True))
+
+
+def _voted(heads: pl.DataFrame, texts: str, several: bool) -> Answer:
     """Whether heads matter alone: by the threshold below which the lamp *matters?* is red."""
     needed, idle = clear(heads)
     verdict: Verdict = "yes" if needed >= MOST * heads.height else "no" if idle >= MOST * heads.height else "with care"
@@ -65,7 +70,7 @@ def _voted(heads: pl.DataFrame, texts: str) -> Answer:
     )
     says = "of the heads clearly change the answer when taken away alone"
     share = Number("needed_share", says, needed / heads.height, None, None, int(heads["texts"][0]), without=COUNTED)
-    vote = Vote("heads", verdict, clause, (share,))
+    vote = Vote("heads", verdict, clause, (share,), _names(needed_of(heads), several), heads.height)
     return Answer(BELIEVE, f"Do the heads matter to the answer? {clause}.", vote=vote)
 
 
@@ -74,9 +79,13 @@ def clear(heads: pl.DataFrame) -> tuple[int, int]:
 
     subtle: a distance is never below 0, nor is its interval, so that "above 0" would count every head.
     """
-    heads = shown(heads)  # what is not known is no evidence
-    needed = heads.filter((pl.col("low") >= MATTERS_LITTLE) | (pl.col("high") <= -MATTERS_LITTLE))
-    return needed.height, heads.filter((pl.col("low") > -MATTERS_LITTLE) & (pl.col("high") < MATTERS_LITTLE)).height
+    idle = shown(heads).filter((pl.col("low") > -MATTERS_LITTLE) & (pl.col("high") < MATTERS_LITTLE))
+    return needed_of(heads).height, idle.height
+
+
+def needed_of(heads: pl.DataFrame) -> pl.DataFrame:
+    """Those that clearly change what the model does; what is not known is no evidence."""
+    return shown(heads).filter((pl.col("low") >= MATTERS_LITTLE) | (pl.col("high") <= -MATTERS_LITTLE))
 
 
 def least(heads: pl.DataFrame) -> str:
