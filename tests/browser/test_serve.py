@@ -41,6 +41,7 @@ def address(load: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) 
     table = pl.DataFrame({"name": ["L0.H0", "L0.H1", "L0.H2"], "entropy": [1.5, 0.5, 2.5]})
     write_result(folder / "surface", manifest, table, {"x": torch.zeros(1)}, {"fig2": CHART})
     (folder / "page.html").write_text(html_of(full_page()), "ascii")
+    (folder / "small.html").write_text("<p>small</p>", "ascii")
     models = {name: load(name) for name in ("tiny:bert", "tiny:gpt2")}
     models["writer"] = load("tiny:gpt2", "causal-lm")
     with listening(0) as listener:
@@ -286,6 +287,20 @@ def test_a_running_job_is_cancelled_while_another_waits(
     hold.set()
     second.page.frame_locator("iframe.shown").locator('#view[aria-busy="false"]').wait_for()
     assert first.page.locator("iframe.shown").count() == 0
+
+
+def test_what_was_chosen_is_on_the_screen_of_a_phone(visit: Callable[..., Opened]) -> None:
+    page = visit("/#stored/", width=420).page
+    page.wait_for_selector(".shelf nav button")
+    assert page.inner_text('[data-at="small.html"] small').startswith("1 kB, "), "and not 0.0 MB"
+    page.click('[data-at="surface"]')
+    page.wait_for_selector(".shelf .sheet")
+    assert not page.locator(".shelf nav").is_visible(), "the list folds away"
+    page.click("text=Choose another")
+    assert page.locator(".shelf nav").is_visible()
+    wide = visit("/#stored/surface").page
+    wide.wait_for_selector(".shelf .sheet")
+    assert wide.locator(".shelf nav").is_visible()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -4,22 +4,26 @@ import { el } from "../dom";
 import { type About, escaped, get, type Result, sentence, type Stored, type Value } from "./api";
 import type { Theme } from "./theme";
 
+const NARROW = "(max-width: 800px)"; // as in serve.css
+
 export class Shelf {
   readonly node = el("section", { class: "shelf", hidden: true });
   private readonly list = el("nav", { "aria-label": "Stored results" });
   private readonly main = el("main", {});
+  private readonly fold = el("details", { class: "fold", open: true }, el("summary", {}, "Choose another"), this.list);
   private turn = 0;
 
   constructor(
     private readonly about: About,
     private readonly theme: Theme,
   ) {
-    this.node.append(this.list, this.main);
+    this.node.append(this.fold, this.main);
   }
 
   /** The list anew, and the chosen entry: a folder of a result, or a report's file. */
   async show(at: string): Promise<void> {
     const turn = ++this.turn;
+    this.fold.open = at === "" || !matchMedia(NARROW).matches; // on a narrow screen what was chosen would be far below
     const parts = await this.parts(at).catch((error: unknown) => [el("p", { class: "bad" }, sentence(error))]);
     if (turn === this.turn) this.main.replaceChildren(...parts);
   }
@@ -35,7 +39,7 @@ export class Shelf {
 
   private fill(stored: Stored, at: string): void {
     const entry = (path: string, name: string, more: string) => el("button", { "data-at": path, "aria-current": path === at, click: () => (location.hash = `stored/${encodeURIComponent(path)}`) }, name, el("small", {}, more));
-    const reports = stored.reports.map((each) => entry(each.at, each.at, `${(each.bytes / 2 ** 20).toFixed(1)} MB, ${when(each.time)}`));
+    const reports = stored.reports.map((each) => entry(each.at, each.at, `${size(each.bytes)}, ${when(each.time)}`));
     const results = stored.results.map((each) => entry(each.at, each.study, `${each.model} on ${each.corpus}, ${when(each.time)}`));
     this.list.replaceChildren(reports.length ? el("h2", {}, "Reports and pages") : "", ...reports, results.length ? el("h2", {}, "Results") : "", ...results);
   }
@@ -62,6 +66,8 @@ function figureOf(source: string, alt: string): HTMLElement {
   figure.append(el("img", { src: source, alt, loading: "lazy", load: () => done(), error: () => done(el("p", { class: "bad" }, `${alt} cannot be drawn; headwise show has the reason.`)) }));
   return figure;
 }
+
+const size = (bytes: number): string => (bytes < 2 ** 20 / 10 ? `${Math.ceil(bytes / 1024)} kB` : `${(bytes / 2 ** 20).toFixed(1)} MB`);
 
 const when = (time: string): string => time.slice(0, 16).replace("T", " ");
 
