@@ -22,7 +22,7 @@ def html(load, tmp_path_factory: pytest.TempPathFactory) -> str:
     out = tmp_path_factory.mktemp("report")
     path = hw.report(
         load("tiny:bert"), out=out, studies=studies, settings=settings, first=12, truncate=True, max_tokens=48,
-        progress=False,
+        progress=False, command=f"headwise report --corpus /{'folder' * 12}/dev.tsv",
     )  # fmt: skip
     return path.read_text("utf-8")
 

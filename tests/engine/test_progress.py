@@ -10,6 +10,8 @@ import headwise as hw
 from headwise.engine.fold import EVERY, fold
 from headwise.engine.plan import Plan
 from headwise.engine.progress import SECONDS, Lines, Progress, foretold
+from headwise.engine.run import _done, _foretell
+from headwise.results import write_shard
 from headwise.studies import STUDIES
 from headwise.text.corpus import Document, Shard, open_corpus
 
@@ -65,6 +67,18 @@ def test_a_log_gets_a_line_now_and_then_and_the_last_one_always() -> None:
     ]
 
 
+def test_what_was_done_before_is_not_taken_for_speed() -> None:
+    """With 9 of 24 texts done before, 74 s were told to be left of half an hour."""
+    now, said = [0.0], []
+    progress = Progress(Lines(24, said.append, clock=lambda: now[0]), None)
+    now[0] = SECONDS
+    progress.skip(9)
+    progress.start(1, 15)
+    now[0] = 100.0
+    progress.within(1, 1, 5, EVERY)
+    assert said == ["9 of 24 texts, 0 tokens/s", "10 of 24 texts, 0 tokens/s, about 23 minutes left"]
+
+
 def test_a_run_in_a_log_says_what_it_reads_and_how_far_it_is(capsys: pytest.CaptureFixture[str], tmp_path) -> None:
     corpus, model = tmp_path / "c.txt", hw.load("tiny:bert")
     corpus.write_text("the old city\n\nit was big", "utf-8")
@@ -113,3 +127,18 @@ def test_a_run_says_so_before_it_starts(capsys: pytest.CaptureFixture[str], tmp_
     said = capsys.readouterr().err
     assert "faithfulness: about 2" in said
     assert "passes a text; 2 texts will take about" in said
+
+
+@pytest.mark.parametrize(("done", "said"), [(0, "2 texts will take"), (1, "1 text will take"), (2, "")])
+def test_a_resumed_run_foretells_what_is_left(
+    capsys: pytest.CaptureFixture[str], tmp_path, done: int, said: str
+) -> None:
+    (tmp_path / "c.txt").write_text("the old city was big\n\nit was not", "utf-8")
+    study = STUDIES["faithfulness"]()
+    plan = Plan({}, {}, open_corpus(tmp_path / "c.txt"), shard_documents=1)
+    for number in range(done):
+        write_shard(tmp_path / "work", number, {}, {}, plan=plan.digest)
+    _foretell([study], plan, {"tokens": 8}, 0.1, "lines", done=_done(tmp_path / "work", plan))
+    told = capsys.readouterr().err
+    assert said in told
+    assert bool(told) == bool(said)

@@ -38,6 +38,8 @@ class Progress:
 
     def skip(self, documents: int) -> None:
         self.done += documents
+        if isinstance(self.bar, Lines):
+            self.bar.resumed += documents
         self._show()
 
     def within(self, shard: int, documents: int, tokens: int, doing: str) -> None:
@@ -67,6 +69,7 @@ class Lines:
     say: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
     told: int = -1  # texts that the last line told of
+    resumed: int = 0  # texts that were done before it began, in no time
 
     def __post_init__(self) -> None:
         self.began = self.last = self.clock()
@@ -87,8 +90,9 @@ class Lines:
         parts = [f"{completed:,} of {self.total:,} texts"]
         if completed:
             parts.append(rate.strip())
-        if 0 < completed < self.total:
-            parts.append(f"about {duration(self.elapsed * (self.total - completed) / completed)} left")
+        if self.resumed < completed < self.total:
+            once = self.elapsed / (completed - self.resumed)
+            parts.append(f"about {duration(once * (self.total - completed))} left")
         if description.strip() not in ("", EVERY):
             parts.append(f"at {description.strip()}")
         self.say(", ".join(parts))

@@ -161,7 +161,8 @@ def _carried_out(
         return done
     began = time.perf_counter()
     proof = proved(model, plan)
-    _foretell(chosen, plan, proof, (time.perf_counter() - began) / 2, progress)  # it runs the model twice
+    once = (time.perf_counter() - began) / 2  # it runs the model twice
+    _foretell(chosen, plan, proof, once, progress, done=_done(out / WORK, plan))
     work = _work_folder(out / WORK, plan)
     total = _fold_all(model, plan, work, _workforce(crew, model, plan, work, teller("ray", progress)), progress)
     facts = _facts(plan, model, total, proof, crew)
@@ -175,14 +176,20 @@ def _carried_out(
 
 
 def _foretell(
-    studies: Sequence[Study], plan: Plan, proof: Mapping[str, Any] | None, seconds: float, progress: Shown
+    studies: Sequence[Study], plan: Plan, proof: Mapping[str, Any] | None, seconds: float, progress: Shown, *, done: int
 ) -> None:
     """Before it starts: how long the studies with many passes a text will take, by the pass that was made."""
     for study in studies:
         passes = 0 if proof is None else study.passes(proof["tokens"])
         if passes:
-            texts = documents_of(plan) if not study.settings().get("texts") else study.settings()["texts"]
-            teller(study.name, progress)(foretold(passes, min(texts, documents_of(plan)), seconds))
+            texts = study.settings().get("texts") or documents_of(plan)
+            if (left := min(texts, documents_of(plan)) - done) > 0:
+                teller(study.name, progress)(foretold(passes, left, seconds))
+
+
+def _done(work: Path, plan: Plan) -> int:
+    """About how many texts an interrupted run has behind it: those of the shards that are there."""
+    return plan.shard_documents * sum(1 for _ in work.glob("shard-*.json"))
 
 
 def _home(out: str | Path, plan: Plan) -> tuple[str | None, Path]:
