@@ -51,6 +51,9 @@ def test_a_click_switches_it_off_and_another_on_again(html: str, open_html: Open
     assert "L1.H2 40 %" in said
     assert "L1.H0 < 1 %" in said
     assert page.locator(".off dd").all_inner_texts() == [BEFORE, AFTER]  # as text: no element is made of it
+    held = " ".join(page.locator(".notes li").all_text_contents())
+    assert "L0.H1" in held
+    assert "l0.h1" not in held, "names keep their case"
     page.click('[data-moved="self L1.H0"]')
     opened.drawn()
     assert opened.shown == "self without-L0.H1 1 0"

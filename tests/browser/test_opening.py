@@ -84,6 +84,7 @@ def test_pages_of_align_open_on_cross_attention(tmp_path: Path, monkeypatch, ope
     assert not left.value.code
     (page,) = (tmp_path / "out" / "pages").glob("*.html")
     opened = open_html(page.read_text("ascii")).drawn()
+    assert "“the dog saw him .”" in opened.page.inner_text(".title .answer"), "what the model makes of the target"
     found = shown(opened)
     assert found["stack"] == "cross"
     assert not found["sink"]

@@ -108,3 +108,8 @@ def test_a_trace_that_lacks_a_fact_is_one_line(saved: Path, lost: str) -> None:
 def test_facts_are_json_that_every_reader_takes(saved: Path) -> None:
     with safe_open(saved, framework="pt") as file:
         json.loads(file.metadata()["facts"], parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_what_is_not_there_may_be_a_trace_or_a_result(tmp_path) -> None:
+    with pytest.raises(InputError, match=r"^A saved trace is a file .*, a result a folder, but .*nope is neither"):
+        hw.open(tmp_path / "nope")

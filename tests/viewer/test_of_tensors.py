@@ -79,7 +79,7 @@ def test_layers_and_heads_can_be_chosen() -> None:
     ("arguments", "message"),
     [
         ({}, "Something must be given"),
-        ({"attention": ALPHA}, "tokens of the self attention must be given; pass tokens"),
+        ({"attention": ALPHA}, "tokens of the self attention must be given; pass tokens=."),
         ({"attention": ALPHA, "tokens": TOKENS[:4]}, "4 × 4; got 5 × 5"),
         ({"attention": [], "tokens": TOKENS}, "at least one layer"),
         ({"attention": [np.concatenate([ALPHA, ALPHA])], "tokens": TOKENS}, "batch of one text"),

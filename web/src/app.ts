@@ -161,7 +161,7 @@ export class App {
   /** What the page holds and what it lacks, for a reader who wonders. */
   private notes(page: Page): HTMLElement {
     const named = (name: string) => page.stacks.flatMap((stack) => stack.quantities).find((quantity) => quantity.name === name)?.label ?? name;
-    const has = page.stacks.map((stack) => `${stackName(stack.name)}: ${stack.quantities.map((quantity) => quantity.label.toLowerCase()).join(", ")}.`);
+    const has = page.stacks.map((stack) => `${stackName(stack.name)}: ${stack.quantities.map((quantity) => quantity.label[0]!.toLowerCase() + quantity.label.slice(1)).join(", ")}.`);
     const lacks = this.page.missing.map(([name, reason]) => `Not here: ${named(name)}. ${reason}`);
     const precise = page.exact ? "Every value is stored to three significant digits." : "Values are stored to three significant digits, small ones to fewer, so that the page stays small.";
     const offline = "The page is complete in itself and makes no connection.";

@@ -144,9 +144,10 @@ def linked(pair: Pair, links: Iterable[tuple[int, int]]) -> str:
 
 
 def _write_pages(model: str, pairs: list[Pair], folder: Path, *, truncate: bool) -> None:
+    from headwise.models.heads import own_task
     from headwise.models.load import load
 
-    loaded = load(model)
+    loaded = load(model, task=own_task(model))  # its head says what it makes of the target
     folder.mkdir(parents=True, exist_ok=True)
     for number, pair in enumerate(pairs, start=1):
         trace = loaded.trace(pair.source, pair.target, truncate=truncate)

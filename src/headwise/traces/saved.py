@@ -70,7 +70,9 @@ def _written(path: Path, tensors: dict[str, Tensor], kind: str, facts: dict[str,
 def open_trace(path: str | Path) -> Trace | LongTrace:
     """The trace that `save_trace` or `save_long` wrote."""
     if not Path(path).is_file():
-        raise InputError(f"A saved trace must be a file, but {path} is none; write one with trace.save(path).")
+        raise InputError(
+            f"A saved trace is a file (trace.save writes it), a result a folder, but {path} is neither; check the path."
+        )
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}

@@ -79,7 +79,7 @@ def _stack(
     layers: Sequence[int] | None,
     heads: Sequence[int] | None,
 ) -> Stack:
-    absent = [axis for axis in axes if axis not in sides]
+    absent = list(dict.fromkeys(axis for axis in axes if axis not in sides))
     if absent:
         raise InputError(f"The tokens of the {name} attention must be given; pass {' and '.join(absent)}=.")
     values = stacked(tensors)
