@@ -180,8 +180,8 @@ def contents() -> dict[Path, str]:
     found = pages()
     everything = on_top(found)
     made = {HERE / page / "README.md": one_run(told) for page, told in found.items()}
-    made[HERE / "README.md"] = f"{KEY}\n\n{claims_by_models(everything, MODELS, reason, link=True)}"
-    made[DOCS] = f"{KEY}\n\n{claims_by_models(everything, MODELS, reason, link=False)}"
+    made[HERE / "README.md"] = f"{KEY}\n\n{claims_by_models(everything, MODELS, reason)}"
+    made[DOCS] = f"{KEY}\n\n{claims_by_models(everything, MODELS, reason, root='../experiments/')}"
     return made
 
 

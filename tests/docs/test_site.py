@@ -21,6 +21,10 @@ def test_every_page_is_built_with_its_formulas_and_pictures(tmp_path):
         assert "arithmatex" not in text, f"{page.name}: a formula was not turned into MathML"
         for source in re.findall(r'<img[^>]* src="([^"]+)"', text):
             assert (page.parent / source).exists(), f"{page.name}: there is no picture {source}"
+    cells = re.findall(r'<td><a href="([^"]+)">[✅❌❔➖]</a>', (site / "evidence.html").read_text("utf-8"))
+    assert len(cells) > 60, "a verdict leads to the page of its numbers"
+    for link in cells:
+        assert "verdict" in (site / link).read_text("utf-8"), f"evidence: {link} has no numbers"
 
 
 @pytest.mark.parametrize("name", QUANTITIES)

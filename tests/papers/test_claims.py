@@ -49,7 +49,12 @@ def test_every_claim_has_one_bar_and_a_rule_in_words() -> None:
         assert (claim.above is None) != (claim.below is None)
         assert claim.least >= 3
     assert claim_of(clark2019.parking).rule == (
-        f"attention to the first token or to separators, of the head that gives most: above 50{NBSP}%, from 20 texts or more"
+        f"attention to the first token or to separators, of the head that gives most: all of the interval above 50{NBSP}%, "
+        "from 20 texts or more (interval: jackknife over texts)"
+    )
+    assert claim_of(kobayashi2020.stretching).rule == (
+        "largest over smallest singular value, the least of the heads: above 1.80, from 4 heads or more "
+        "(interval: none: the weights alone, exact)"
     )
 
 
@@ -63,15 +68,17 @@ BOTH_SIDES: list[tuple[Any, pl.DataFrame, str, pl.DataFrame, str]] = [
      T.heads(to_separator=[0.2, 0.3], to_first=[0.1, 0.9]),
      f"30{NBSP}% (30{NBSP}% to 30{NBSP}%); the mean of layer 1; to the first token at most 90{NBSP}% (layer 1)"),
     (clark2019.parking, T.heads(to_separator=[0.2, 0.1], to_first=[0.51, 0.1]),
-     f"51{NBSP}% (51{NBSP}% to 51{NBSP}%); 1 heads over half: L0.H0",
-     T.heads(to_separator=[0.5, 0.1], to_first=[0.3, 0.1]), f"50{NBSP}% (50{NBSP}% to 50{NBSP}%); 0 heads over half: none"),
+     f"51{NBSP}% (51{NBSP}% to 51{NBSP}%); first tokens, over half in 1 of 2 heads; over half: L0.H0",
+     T.heads(to_separator=[0.5, 0.1], to_first=[0.3, 0.1]),
+     f"50{NBSP}% (50{NBSP}% to 50{NBSP}%); separator tokens, over half in 0 of 2 heads; over half: none"),
     (clark2019.separator_to_itself, T.heads(to_separator=[0.6, 0.1], separator_to_separator=[0.95, 0.1]),
      f"95{NBSP}% (95{NBSP}% to 95{NBSP}%); mean of the 1 heads that attend to separators",
      T.heads(to_separator=[0.6, 0.7], separator_to_separator=[0.95, 0.75]),
      f"85{NBSP}% (85{NBSP}% to 85{NBSP}%); mean of the 2 heads that attend to separators"),
-    (clark2019.broad_first, T.heads(entropy=[3.0, 2.0, 2.5]),
-     "0.75 (0.75 to 0.75); 3.00 nats in layer 0, 2.00 at the least (layer 1)",
-     T.heads(entropy=[3.0, 2.9, 2.8]), "0.15 (0.15 to 0.15); 3.00 nats in layer 0, 2.80 at the least (layer 2)"),
+    (clark2019.broad_first, T.heads(entropy=[3.0, 2.5, 2.0, 2.5]),
+     "0.50 (0.50 to 0.50); 2.75 nats in the first third of the layers, 2.25 in the rest (3.0, 2.5, 2.0, 2.5, layer by layer)",
+     T.heads(entropy=[4.0, 1.0, 2.0, 2.5]),
+     "0.25 (0.25 to 0.25); 2.50 nats in the first third of the layers, 2.25 in the rest (4.0, 1.0, 2.0, 2.5, layer by layer)"),
     (clark2019.broad_summary, T.heads(entropy_from_first=[1.0, 1.0, 2.0]),
      "1.00 (1.00 to 1.00); 2.00 nats in the last layer, 1.00 in the mean of the others",
      T.heads(entropy_from_first=[2.0, 2.0, 1.0]),
@@ -93,14 +100,14 @@ BOTH_SIDES: list[tuple[Any, pl.DataFrame, str, pl.DataFrame, str]] = [
     (clark2019.vectors_add, T.parses(55, 65, 20), "10.0 points (9.3 points to 10.7 points); 65% with vectors, 55% without",
      T.parses(55, 55.4, 20), "0.4 points (-0.3 points to 1.1 points); 55% with vectors, 55% without"),
     (brunner2020.peak_gone, T.peaks(0.4, 0.1),
-     f"25{NBSP}% (25{NBSP}% to 25{NBSP}%); separator tokens in layer 0: 40{NBSP}% raw, 10{NBSP}% effective",
+     f"25{NBSP}% (25{NBSP}% to 25{NBSP}%); separator tokens; in layer 0: 40{NBSP}% raw, 10{NBSP}% effective",
      T.peaks(0.4, 0.3),
-     f"75{NBSP}% (75{NBSP}% to 75{NBSP}%); separator tokens in layer 0: 40{NBSP}% raw, 30{NBSP}% effective"),
+     f"75{NBSP}% (75{NBSP}% to 75{NBSP}%); separator tokens; in layer 0: 40{NBSP}% raw, 30{NBSP}% effective"),
     (brunner2020.falling, T.by_length("fig1a", pearson={20.0: 1.0, 90.0: 0.3}),
      "0.30 (0.30 to 0.30); at 90 tokens, after 1.00 at 20",
      T.by_length("fig1a", pearson={20.0: 1.0, 90.0: 0.95}), "0.95 (0.95 to 0.95); at 90 tokens, after 1.00 at 20"),
     (brunner2020.without_map, T.rates({(0, 0, 0): 1.0, (1, 1, 0): 0.5, (2, 2, 0): 0.1}, "none"),
-     f"100{NBSP}% (99{NBSP}% to 101{NBSP}%); 100, 50, 10{NBSP}%, layer by layer",
+     f"100{NBSP}% (99{NBSP}% to 100{NBSP}%); 100, 50, 10{NBSP}%, layer by layer",
      T.rates({(0, 0, 0): 0.11, (1, 1, 0): 0.06, (2, 2, 0): 0.04}, "none"),
      f"11{NBSP}% (10{NBSP}% to 12{NBSP}%); 11, 6, 4{NBSP}%, layer by layer"),
     (brunner2020.recovered, T.rates({(0, 0, 0): 1.0, (1, 1, 0): 0.95}),
@@ -133,10 +140,10 @@ BOTH_SIDES: list[tuple[Any, pl.DataFrame, str, pl.DataFrame, str]] = [
     (brunner2019.still_first, T.mixing("rank", "median", [1.0, 1.0, 5.0]), "1.00 (1.00 to 1.00); median rank 1, 1, 5, layer by layer",
      T.mixing("rank", "median", [1.0, 2.0, 5.0]), "2.00 (2.00 to 2.00); median rank 1, 2, 5, layer by layer"),
     (kobayashi2020.short_vectors, T.parked(0.5, 0.1),
-     f"20{NBSP}% (20{NBSP}% to 20{NBSP}%); first tokens: 50{NBSP}% of the weight, 10{NBSP}% of the summed norms",
-     T.parked(0.5, 0.4), f"80{NBSP}% (80{NBSP}% to 80{NBSP}%); first tokens: 50{NBSP}% of the weight, 40{NBSP}% of the summed norms"),
-    (kobayashi2020.at_odds, T.parked(0.5, 0.1, first=-0.5, other=0.1), "-0.50 (-0.52 to -0.48); first -0.50, other 0.10",
-     T.parked(0.5, 0.1, first=-0.1, other=0.1), "-0.10 (-0.12 to -0.08); first -0.10, other 0.10"),
+     f"20{NBSP}% (20{NBSP}% to 20{NBSP}%); first tokens; 50{NBSP}% of the weight, 10{NBSP}% of the summed norms",
+     T.parked(0.5, 0.4), f"80{NBSP}% (80{NBSP}% to 80{NBSP}%); first tokens; 50{NBSP}% of the weight, 40{NBSP}% of the summed norms"),
+    (kobayashi2020.at_odds, T.parked(0.5, 0.1, first=-0.5, other=0.1), "-0.50 (-0.52 to -0.48); first tokens; first -0.50, other 0.10",
+     T.parked(0.5, 0.1, first=-0.1, other=0.1), "-0.10 (-0.12 to -0.08); first tokens; first -0.10, other 0.10"),
     (kobayashi2020.spread_of_vectors, T.norms([("table1", "cv", None, 0.2), ("table1", "cv", None, 0.3)]),
      "0.25 (0.25 to 0.25); 0.20 to 0.30 by head",
      T.norms([("table1", "cv", None, 0.1), ("table1", "cv", None, 0.3)]), "0.20 (0.20 to 0.20); 0.10 to 0.30 by head"),
@@ -161,9 +168,9 @@ BOTH_SIDES: list[tuple[Any, pl.DataFrame, str, pl.DataFrame, str]] = [
      T.norms([("fig6", "rho_f_vocabulary", None, 0.3), ("fig6", "rho_alpha_vocabulary", None, -0.2)]),
      "0.10 (0.10 to 0.10); ρ 0.30 for ‖f(x)‖, -0.20 for the weight, ranks by the vocabulary"),
     (kobayashi2020.stretching, T.norms([("fig9", "ratio", None, value) for value in (1.9, 2.0, 3.0, 4.0)]),
-     "1.90; the least of the heads, exact; 2.5 in the median",
+     "1.90 (exact); the least of the heads; 2.5 in the median",
      T.norms([("fig9", "ratio", None, value) for value in (1.7, 2.0, 3.0, 4.0)]),
-     "1.70; the least of the heads, exact; 2.5 in the median"),
+     "1.70 (exact); the least of the heads; 2.5 in the median"),
     (kobayashi2020.norms_align, T.alignment({("raw", "input"): [0.8, 0.52], ("norm-sum", "input"): [0.33, 0.28]}),
      "24.0 points (22.6 points to 25.4 points); weights 80.0 52.0; norms 33.0 28.0; the diagonal 75.0",
      T.alignment({("raw", "input"): [0.92, 0.95], ("norm-sum", "input"): [0.89, 0.86]}, diagonal=0.72),
@@ -219,8 +226,10 @@ def test_claims_with_tables_of_another_form() -> None:
     assert near.verdict == "does not hold"
     few = judged(clark2019.antecedents, T.mentions(0.6, 0.3, count=99))
     assert (few.verdict, few.why) == ("undecided", "99 mentions, and it takes 100")
-    free = T.by_length("rank", rank={20.0: 20.0, 90.0: 64.0}, null_dim={20.0: 0.0, 90.0: 26.0})
-    assert judged(brunner2020.null_space, free).ours == "26.00 (26.00 to 26.00); at 90 tokens, of rank 64"
+    free = T.by_length("rank", rank={20.0: 20.0, 80.0: 64.0}, null_dim={20.0: 0.0, 80.0: 16.0})
+    assert judged(brunner2020.null_space, free).ours == (
+        f"20{NBSP}% (20{NBSP}% to 20{NBSP}%); 16.0 directions at 80.0 tokens, of rank 64.0"
+    )
     own = pl.concat([T.mixing("own", "median", [0.4, 0.1]), T.mixing("own", "chance", [0.02, 0.02])])
     assert judged(brunner2020.mixtures, own).ours.endswith(f"median 40, 10{NBSP}%, layer by layer (chance 2.0{NBSP}%)")
 
@@ -274,6 +283,8 @@ def test_what_untrained_taggers_do_too_does_not_hold() -> None:
         (clark2019.separator, T.heads(to_separator=[0.0, 0.0], to_first=[0.1, 0.1]), "the texts have no separators"),
         (clark2019.separator_to_itself, T.heads(to_separator=[0.3], separator_to_separator=[0.9]),
          "no head gives separators over half of its attention"),
+        (clark2019.separator_to_itself, T.heads(to_separator=[0.0, 0.0], separator_to_separator=[0.0, 0.0]),
+         "the texts have no separators"),
         (clark2019.broad_summary, T.heads(entropy_from_first=[0.0, 0.0]),
          "there is no [CLS], or the first token sees only itself"),
         (brunner2020.falling, T.by_length("fig1a", pearson={90.0: 0.3}), "no texts are 1.5 times as long as the shortest"),
@@ -281,7 +292,8 @@ def test_what_untrained_taggers_do_too_does_not_hold() -> None:
          "texts are not longer than the heads are wide"),
         (brunner2020.peak_gone, T.peaks(0.1, 0.01), f"there is no peak: at most 10{NBSP}% to separator tokens"),
         (kobayashi2020.short_vectors, T.parked(0.1, 0.01),
-         f"attention is not parked: first tokens have 10{NBSP}% of the weight"),
+         f"special tokens get too little here: over all heads first tokens, which get most, have 10{NBSP}% of the weight, "
+         f"less than 20{NBSP}% (single heads may park all the same: clark2019 fig2-top)"),
         (brunner2020.first_map_fails, T.rates({(0, 0, 0): 1.0, (1, 1, 0): 1.0}), "maps were not tested on other layers"),
         (brunner2020.recovered, T.rates({(0, 0, 0): 1.0}, "none"), "the run did not ask for this"),
     ],
@@ -309,12 +321,44 @@ def test_a_map_learned_from_few_texts_decides_nothing(look) -> None:
     assert (few.verdict, few.why) == ("undecided", "99 texts, and a map to learn takes 100")
     assert enough.verdict == "does not hold"
     assert few.ours == enough.ours
-    assert claim.rule.endswith("from 4 folds of 100 texts or more")
+    assert claim.rule.endswith("from 4 folds of 100 texts or more (interval: Student's t over folds)")
 
 
 def test_a_causal_model_is_asked_for_the_previous_token_alone() -> None:
     found = judged(clark2019.relative_position, T.heads(previous=[0.6, 0.1], next=[0.0, 0.0]))
-    assert (found.verdict, found.words) == ("holds", "previous: L0.H0; the next token is not seen")
+    assert (found.verdict, found.instead) == ("holds", "the previous token only: the next is not seen")
+    assert found.ours == f"60{NBSP}% (60{NBSP}% to 60{NBSP}%); {found.instead}; previous: L0.H0"
+
+
+def test_without_separators_the_loss_is_read_of_the_first_token_and_it_is_told() -> None:
+    nothing = [float("nan")] * 2
+    found = judged(clark2019.no_op, T.heads(to_separator=nothing, to_first=[9.0, 0.01], to_other=[1.0, 0.1]))
+    assert (found.verdict, found.instead) == ("holds", "the first token: there are no separators")
+    assert found.ours == f"10{NBSP}% (10{NBSP}% to 10{NBSP}%); {found.instead}; first tokens 0.01, other tokens 0.1"
+
+
+def test_low_layers_are_the_first_third_and_not_the_first_alone() -> None:
+    """The walk's case: a broad layer 0 above the narrowest layer of all."""
+    found = judged(clark2019.broad_first, T.heads(entropy=[3.7, 2.4, 2.4, 2.8, 2.7, 3.6]))
+    assert found.verdict == "does not hold"
+    assert found.numbers
+    assert found.numbers.value == pytest.approx((3.7 + 2.4) / 2 - (2.4 + 2.8 + 2.7 + 3.6) / 4)
+
+
+def test_no_end_of_an_interval_is_beyond_what_the_number_can_be() -> None:
+    share, open_ = (T.mixing("not-own", *rest) for rest in (("share", [0.0, 0.9]), ("unsure", [0.001, 0.2])))
+    first, last = (judged(look, pl.concat([share, open_])) for look in (brunner2020.own_at_first, brunner2020.not_own))
+    assert (first.number, last.number) == (
+        f"0.0{NBSP}% (0.0{NBSP}% to 0.1{NBSP}%)",
+        f"90{NBSP}% (70{NBSP}% to 100{NBSP}%)",
+    )
+    texts = [
+        T.by_length("rank", rank={size: 32.0}, null_dim={size: size - 32})
+        for size in (127.7, 128.0, 126.0, 128.0, 128.0)
+    ]
+    free = judge(claim_of(brunner2020.null_space), Evidence(texts[0], COUNTS, texts, texts[:3]))
+    assert free.numbers
+    assert free.numbers.high <= 1
 
 
 def test_the_layer_in_which_only_cls_counts_is_left_out() -> None:
@@ -393,5 +437,11 @@ def test_a_control_whose_texts_could_not_tell_is_none() -> None:
     )
     flat = T.by_length("fig1a", pearson={30.0: 0.9, 90.0: 0.9})
     assert judge(claim_of(brunner2020.falling), Evidence(table, COUNTS, [table] * 5, [flat] * 3)).verdict == "holds"
-    peak, none = T.peaks(0.6, 0.01), T.peaks(0.1, 0.01)  # without a peak the network is the reason
-    assert judge(claim_of(brunner2020.peak_gone), Evidence(peak, COUNTS, [peak] * 5, [none] * 3)).verdict == "holds"
+    peak, none, there = T.peaks(0.6, 0.01), T.peaks(0.1, 0.01), T.peaks(0.6, 0.5)  # without a peak, the network is it
+    dashes, told = (
+        judge(claim_of(brunner2020.peak_gone), Evidence(peak, COUNTS, [peak] * 5, [none, none, one]))
+        for one in (none, there)
+    )
+    assert (dashes.verdict, dashes.why) == ("undecided", "no control could tell: none has what the claim speaks of")
+    assert dashes.control == "untrained: –, –, –"
+    assert told.verdict == "holds"

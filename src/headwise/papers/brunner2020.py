@@ -50,11 +50,12 @@ def mean_by_length(table: Table, item: str, what: str) -> Table:
 
 
 def null_space(table: Table) -> Seen:
+    """A share of the tokens, not a count: that would vary with the lengths of the texts."""
     rank, free = mean_by_length(table, "rank", "rank"), mean_by_length(table, "rank", "null_dim")
     length, most, left = rank["length"][-1], rank["value"][-1], free["value"][-1]
     if left < 0.5:
         raise TooLittleError("texts are not longer than the heads are wide")
-    return Seen(left, f"at {length:.0f} tokens, of rank {most:.0f}")
+    return Seen(left / length, f"{left:.1f} directions at {length:.1f} tokens, of rank {most:.1f}", limits=(0.0, 1.0))
 
 
 def freedom_by_layer(table: Table) -> Table:
@@ -87,8 +88,8 @@ def peak_gone(table: Table) -> Seen:
         raise NotComparableError(f"there is no peak: at most {percent(parked[kind])} to {kind} tokens")
     layer = layer_means("raw", kind).index(parked[kind])
     effective = layer_means("effective", kind)[layer]
-    words = f"{kind} tokens in layer {layer}: {percent(parked[kind])} raw, {percent(effective)} effective"
-    return Seen(effective / parked[kind], words)
+    words = f"in layer {layer}: {percent(parked[kind])} raw, {percent(effective)} effective"
+    return Seen(effective / parked[kind], words, instead=f"{kind} tokens")
 
 
 def rates(table: Table, *, kind: str = "linear", distance: str = "cosine") -> Table:
@@ -103,7 +104,7 @@ def own_rows(table: Table, **choice: str) -> list[Seen]:
 
 
 def _rate(row: dict[str, Any]) -> Seen:
-    return Seen(row["value"], low=row["low"], high=row["high"])
+    return Seen(row["value"], low=row["low"], high=row["high"], limits=(0.0, 1.0))
 
 
 def own_layers(table: Table, **choice: str) -> list[float]:
@@ -190,7 +191,7 @@ def _not_own(table: Table, at: int) -> Seen:
     rows = table.filter((pl.col("kind") == "not-own") & (pl.col("statistic") == "unsure"))
     slack = 0.0 if rows.is_empty() else mixing_rows(table, "not-own", "unsure")[at]
     open_ = "" if rows.is_empty() else f"; {percent(slack)} of the tokens are open by the error of the estimate"
-    return Seen(shares[at], f"{told(shares)}, layer by layer{open_}", slack=slack)
+    return Seen(shares[at], f"{told(shares)}, layer by layer{open_}", slack=slack, limits=(0.0, 1.0))
 
 
 def near_shares(table: Table) -> list[float]:
@@ -244,8 +245,8 @@ PAPER = Paper(
     (
         Item("rank", "rank of T and dimension of its null space (§3.1–3.2)", NULL, ("rank",), (
             Claim("beyond the head size, attention is not identifiable", "null space of n − d_v or more dimensions",
-                  "directions of a row of the longest texts that change nothing", null_space, above=0.5,
-                  form="number"),
+                  "directions of a row that change nothing, over the number of tokens, of the longest texts",
+                  null_space, above=0.01),
         ), also=("§3.1–3.2",)),
         Item("alternative", "another attention, the same output: of one head, and how free rows are (§3.3)", FREE,
              ("maps", "freedom"), also=("§3.3",), pictures=another_attention, rows=freedom_by_layer),

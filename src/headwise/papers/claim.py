@@ -21,6 +21,11 @@ from headwise.results.shown import UNDEFINED, worded
 Table = pl.DataFrame
 Form = Literal["share", "number", "points"]
 WEIGHTS = "heads"  # the unit of a number of the weights alone: it is exact, and has no interval
+INTERVALS = {  # which 95 % interval a number has, by the unit of its claim
+    "texts": "jackknife over texts", "folds": "Student's t over folds", "seeds": "Student's t over seeds",
+    "sentences": "Student's t over sentences", "relations": "Wilson's, over relations",
+    "mentions": "bootstrap over documents", "pairs": "bootstrap over pairs", WEIGHTS: "none: the weights alone, exact",
+}  # fmt: skip
 
 
 class NotComparableError(Exception):
@@ -43,7 +48,9 @@ class Seen:
     """The number that speaks to a claim, and what else to tell of it.
 
     `low`, `high` and `n`: where the table has an interval of its own (over folds, seeds, sentences); `slack` widens an
-    interval by what the number itself is uncertain; `controls`: what the paper's own baseline gives.
+    interval by what the number itself is uncertain; `limits`: what it can be at all, which no end of an interval goes
+    beyond; `controls`: what the paper's own baseline gives, None where it was not run. `instead`: what the claim is
+    read of where the model or its text has not all that it speaks of; it is told wherever the number is.
     """
 
     value: float
@@ -52,10 +59,13 @@ class Seen:
     high: float = math.nan
     n: int | None = None
     slack: float = 0.0
-    controls: tuple[float, ...] = ()
+    limits: tuple[float, float] = (-math.inf, math.inf)
+    controls: tuple[float, ...] | None = ()
+    instead: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "words", worded(self.words))
+        for name in ("words", "instead"):
+            object.__setattr__(self, name, worded(getattr(self, name)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +98,13 @@ class Claim:
 
     @property
     def rule(self) -> str:
-        side = "above" if self.bar.above else "below"
+        """What the number is, where it must lie with all of its interval, which interval, and from how many."""
+        side = f"{'above' if self.bar.above else 'below'} {shown(self.bar.at, self.form)}"
+        where = side if self.unit == WEIGHTS else f"all of the interval {side}"
         learned = f" of {self.texts} texts" if self.texts else ""
         return (
-            f"{self.measures}: {side} {shown(self.bar.at, self.form)}, from {self.least} {self.unit}{learned} or more"
+            f"{self.measures}: {where}, from {self.least} {self.unit}{learned} or more "
+            f"(interval: {INTERVALS[self.unit]})"
         )
 
 
@@ -118,23 +131,24 @@ class Judged:
     words: str = ""
     numbers: Numbers | None = None
     form: Form = "share"
+    instead: str = ""
 
     @property
     def ours(self) -> str:
-        """The number with its interval, then what else there is to tell."""
+        """The number with its interval, then what it was read of and what else there is to tell."""
         if self.numbers is None:
             return self.words or self.why
-        return self.number + (f"; {self.words}" if self.words else "")
+        return "; ".join(part for part in (self.number, self.instead, self.words) if part)
 
     @property
     def number(self) -> str:
-        """The number with its interval, where it has one."""
+        """The number with its interval, where it has one; one of the weights alone is exact."""
         if self.numbers is None:
             return ""
         value, low, high = (shown(end, self.form) for end in (self.numbers.value, self.numbers.low, self.numbers.high))
-        exact = math.isnan(self.numbers.low) or self.numbers.unit == WEIGHTS
-        interval = "" if exact else f" ({low} to {high})"
-        return f"{value}{interval}"
+        if self.numbers.unit == WEIGHTS:
+            return f"{value} (exact)"
+        return value if math.isnan(self.numbers.low) else f"{value} ({low} to {high})"
 
     @property
     def n(self) -> str:
@@ -163,14 +177,14 @@ def judge(claim: Claim, evidence: Evidence) -> Judged:
     numbers, texts = _numbers(claim, seen, evidence), evidence.counts.get("texts")
     if texts is not None and texts < claim.texts:
         why = f"{texts} texts, and a map to learn takes {claim.texts}"
-        return Judged("undecided", why, seen.words, numbers, claim.form)
-    return settled(claim, numbers, seen.words)
+        return Judged("undecided", why, seen.words, numbers, claim.form, seen.instead)
+    return settled(claim, numbers, seen.words, seen.instead)
 
 
-def settled(claim: Claim, numbers: Numbers, words: str) -> Judged:
+def settled(claim: Claim, numbers: Numbers, words: str, instead: str = "") -> Judged:
     """The verdict on numbers that are known, also those of a stored page."""
     verdict, why = decide(claim.bar, claim.least, numbers)
-    return Judged(verdict, why, words, numbers, claim.form)
+    return Judged(verdict, why, words, numbers, claim.form, instead)
 
 
 def _numbers(claim: Claim, seen: Seen, evidence: Evidence) -> Numbers:
@@ -184,7 +198,12 @@ def _numbers(claim: Claim, seen: Seen, evidence: Evidence) -> Numbers:
         controls = None if tables is None else _told(claim, tables)
         controls = None if tables and not controls else controls
     n = seen.n if seen.n is not None else evidence.counts.get(claim.unit, 0)
-    return Numbers(seen.value, low - seen.slack, high + seen.slack, n, claim.unit, controls, shuffled, claim.control)
+    low, high = (_within(end, seen.limits) for end in (low - seen.slack, high + seen.slack))
+    return Numbers(seen.value, low, high, n, claim.unit, controls, shuffled, claim.control)
+
+
+def _within(end: float, limits: tuple[float, float]) -> float:
+    return end if math.isnan(end) else min(max(end, limits[0]), limits[1])
 
 
 def _told(claim: Claim, tables: Sequence[Table]) -> tuple[float, ...]:

@@ -49,7 +49,7 @@ def relative_position(table: Table) -> Seen:
     previous, following = most(rows, "previous"), most(rows, "next")
     words = f"previous: {heads(rows.filter(pl.col('previous') > 0.5))}"
     if following == 0:
-        return Seen(previous, f"{words}; the next token is not seen")
+        return Seen(previous, words, instead="the previous token only: the next is not seen")
     return Seen(min(previous, following), f"{words}; next: {heads(rows.filter(pl.col('next') > 0.5))}")
 
 
@@ -65,13 +65,23 @@ def separator(table: Table) -> Seen:
 
 
 def parking(table: Table) -> Seen:
+    """The kind of token on which the one head parks that parks most is told: not all that `special token` means."""
     rows = shown(raw(table)).with_columns(parked=pl.max_horizontal("to_first", "to_separator"))
     chosen = rows.filter(pl.col("parked") > 0.5)
-    return Seen(most(rows, "parked"), f"{len(chosen)} heads over half: {heads(chosen)}")
+    kind = max(("first", "separator"), key=lambda kind: _or_least(most(rows, f"to_{kind}")))
+    instead = f"{kind} tokens, over half in {len(chosen)} of {len(rows)} heads"
+    return Seen(most(rows, "parked"), f"over half: {heads(chosen)}", instead=instead)
+
+
+def _or_least(value: float) -> float:
+    return value if value == value else float("-inf")
 
 
 def separator_to_itself(table: Table) -> Seen:
-    there = finite(raw(table), "to_separator").filter(pl.col("to_separator") > 0.5)
+    rows = finite(raw(table), "to_separator")
+    there = rows.filter(pl.col("to_separator") > 0.5)
+    if not most(rows, "to_separator") > 0:
+        raise NotComparableError("the texts have no separators")
     if not len(there):
         raise NotComparableError("no head gives separators over half of its attention")
     share = float(there["separator_to_separator"].mean() or 0.0)  # pyright: ignore[reportArgumentType]
@@ -79,11 +89,18 @@ def separator_to_itself(table: Table) -> Seen:
 
 
 def broad_first(table: Table) -> Seen:
+    """The first third of the layers, rounded up (layers 0 and 1 of 6), against the rest."""
     layers = by_layer(raw(table), "entropy")
     if len(layers) < 2:
         raise NotComparableError("there is one layer only")
-    words = f"{layers[0]:.2f} nats in layer 0, {min(layers):.2f} at the least (layer {layers.index(min(layers))})"
-    return Seen(layers[0] - sum(layers[1:]) / (len(layers) - 1), words)
+    third = (len(layers) + 2) // 3
+    low, rest = (sum(some) / len(some) for some in (layers[:third], layers[third:]))
+    words = f"{low:.2f} nats in the first third of the layers, {rest:.2f} in the rest ({_by_layer(layers)})"
+    return Seen(low - rest, words)
+
+
+def _by_layer(layers: list[float]) -> str:
+    return ", ".join(f"{value:.1f}" for value in layers) + ", layer by layer"
 
 
 def broad_summary(table: Table) -> Seen:
@@ -114,7 +131,8 @@ def no_op(table: Table) -> Seen:
     if not of[kind] or not of["other"]:
         raise NotComparableError("the texts have no separators and no first token")
     parked, other = (sum(of[name]) / len(of[name]) for name in (kind, "other"))
-    return Seen(parked / other, f"{kind} tokens {parked:.2g}, other tokens {other:.2g}")
+    instead = "" if kind == "separator" else "the first token: there are no separators"
+    return Seen(parked / other, f"{kind} tokens {parked:.2g}, other tokens {other:.2g}", instead=instead)
 
 
 def relations(table: Table) -> Seen:
@@ -180,7 +198,8 @@ PAPER = Paper(
         Item("rel-pos", "mean attention to the previous, same and next token", SURFACE, ("rel-pos",), (
             Claim("some heads put over half of their attention on the previous, others on the next token",
                   "previous: heads of layers 2, 4, 7, 8; next: of 1, 2, 2, 3, 6 (one-based)",
-                  "mean attention of the best head to the previous token, and to the next: the smaller",
+                  "mean attention of the best head to the previous token, and to the next: the smaller (causal: the "
+                  "previous alone)",
                   relative_position, above=0.5),
         ), also=("§3.1",)),
         Item("fig2-top", "mean attention to [CLS], [SEP], periods and commas", SURFACE, ("fig2",), (
@@ -204,7 +223,8 @@ PAPER = Paper(
         )),
         Item("fig4", "entropy of the heads", SURFACE, ("fig4",), (
             Claim("low layers have broad heads", "the first layers are the broadest",
-                  "entropy of layer 0 less the mean of the others, nats", broad_first, above=0.25, form="number"),
+                  "mean entropy of the first third of the layers less that of the rest, nats", broad_first, above=0.25,
+                  form="number"),
             Claim("from [CLS] the last layer is broad", "3.89 nats",
                   "entropy from [CLS] in the last layer less the mean of the others, nats", broad_summary, above=0.25,
                   form="number"),

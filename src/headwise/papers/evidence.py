@@ -84,39 +84,41 @@ def _claims(paper: str, items: Sequence[str]) -> Iterable[tuple[Item, Claim]]:
 
 def one_run(told: Sequence[Told]) -> str:
     """The table of a page: one row a claim and model."""
-    head = "| item | claim | paper | here | n | control | verdict |\n|---|---|---|---|---|---|---|\n"
+    head = "| item | claim | holds if | paper | here | n | control | verdict |\n|---|---|---|---|---|---|---|---|\n"
     return head + "".join(_row(one) for one in told)
 
 
 def _row(one: Told) -> str:
     found = one.judged
     verdict = f"{SIGNS[found.verdict]} {found.verdict}" + (f": {found.why}" if found.why and found.numbers else "")
-    cells = (f"{one.paper.name} {one.item.id}", one.claim.says, one.claim.theirs, f"{one.model}: {found.ours}", found.n,
-             found.control, verdict)  # fmt: skip
+    cells = (f"{one.paper.name} {one.item.id}", one.claim.says, one.claim.rule, one.claim.theirs,
+             f"{one.model}: {found.ours}", found.n, found.control, verdict)  # fmt: skip
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
 def claims_by_models(
-    told: Sequence[Told], models: Sequence[str], reason: Callable[[Item, str], str], *, link: bool
+    told: Sequence[Told], models: Sequence[str], reason: Callable[[Item, str], str], *, root: str = ""
 ) -> str:
-    """The page on top: a row a claim, a column a model; `link`: cells lead to the page that has the numbers.
+    """The page on top: a row a claim with its rule in words, a column a model; cells lead to the page of the numbers.
 
-    `reason` says why a model has no number of an item, or one without an interval or a control; "" where it knows none.
+    `root`: the way from this page to the folder of those. `reason` says why a model has no number of an item, or one
+    without an interval or a control; "" where it knows none.
     """
     found = {(one.paper.name, one.item.id, one.claim.says, one.model): one for one in told}
-    lines = [f"| | claim | {' | '.join(models)} |\n|---|---|{'---|' * len(models)}\n"]
+    lines = [f"| | claim | holds if | {' | '.join(models)} |\n|---|---|---|{'---|' * len(models)}\n"]
     for paper in PAPERS:
         for item, claim in _claims(paper, ()):
             mine = {model: found.get((paper, item.id, claim.says, model)) for model in models}
-            cells = [_filled(one, reason(item, model), link=link) for model, one in mine.items()]
-            lines.append(f"| {paper} {item.id} | {claim.says} | {' | '.join(cells)} |\n")
+            cells = [_filled(one, reason(item, model), root) for model, one in mine.items()]
+            rule = claim.rule.replace("|", "\\|")
+            lines.append(f"| {paper} {item.id} | {claim.says} | {rule} | {' | '.join(cells)} |\n")
     return "".join(lines)
 
 
-def _filled(one: Told | None, reason: str, *, link: bool) -> str:
+def _filled(one: Told | None, reason: str, root: str) -> str:
     if one is None:
         return reason or "not run"
-    cell = _cell(one, link=link)
+    cell = _cell(one, root)
     return cell if whole(one) or not reason else f"{cell}: {reason}"
 
 
@@ -141,13 +143,13 @@ def in_order(told: Iterable[Told], models: Sequence[str]) -> list[Told]:
     )
 
 
-def _cell(one: Told, *, link: bool) -> str:
-    """The sign, the number with its interval, n, and why it is not decided."""
+def _cell(one: Told, root: str) -> str:
+    """The sign, the number with its interval, what it was read of, n, the control, and why it is not decided."""
     found = one.judged
-    sign = f"[{SIGNS[found.verdict]}]({one.page})" if link else SIGNS[found.verdict]
+    sign = f"[{SIGNS[found.verdict]}]({root}{one.page})"
     if found.numbers is None:
         return f"{sign} {found.why}"
-    parts = [found.number, found.n, found.control, found.why]
+    parts = [found.number, found.instead, found.n, found.control, found.why]
     return f"{sign} {'; '.join(part for part in parts if part)}".replace("|", "\\|")
 
 

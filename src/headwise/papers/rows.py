@@ -16,7 +16,7 @@ SCHEMA = {
     "control": pl.String, "verdict": pl.String, "why": pl.String, "rule": pl.String,
     "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "count": pl.Int64,
     "controls": pl.List(pl.Float64), "shuffled": pl.List(pl.Float64),
-    "words": pl.String,
+    "words": pl.String, "instead": pl.String,
 }  # fmt: skip
 TOLD = list(SCHEMA)[:10]  # the rest is for programs
 
@@ -26,14 +26,14 @@ def row_of(
 ) -> tuple[Any, ...]:
     """A row of SCHEMA; without a claim, what the item shows and where it is or why it is not."""
     if claim is None or judged is None:
-        return (paper.name, item.id, item.shows, "", ours, *[""] * 5, *[None] * 6, "")
+        return (paper.name, item.id, item.shows, "", ours, *[""] * 5, *[None] * 6, "", "")
     told = (claim.says, claim.theirs, judged.ours, judged.n, judged.control, judged.verdict, judged.why, claim.rule)
     found = judged.numbers
     if found is None:
-        return (paper.name, item.id, *told, *[None] * 6, judged.words)
+        return (paper.name, item.id, *told, *[None] * 6, judged.words, "")
     controls = None if found.controls is None else list(found.controls)
     return (paper.name, item.id, *told, found.value, found.low, found.high, found.n, controls, list(found.shuffled),
-            judged.words)  # fmt: skip
+            judged.words, judged.instead)  # fmt: skip
 
 
 def judged_again(claim: Claim, row: Mapping[str, Any]) -> Judged:
@@ -45,7 +45,7 @@ def judged_again(claim: Claim, row: Mapping[str, Any]) -> Judged:
     found = Numbers(
         row["value"], low, high, row["count"], claim.unit, controls, _numbers(row["shuffled"]), claim.control
     )
-    return settled(claim, found, row["words"])
+    return settled(claim, found, row["words"], row.get("instead") or "")  # older tables have none
 
 
 def _numbers(stored: list[float | None]) -> tuple[float, ...]:

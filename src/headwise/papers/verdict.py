@@ -3,8 +3,9 @@
     holds            the whole interval is on the claim's side of the bar, n is large enough, no control passes the bar
                      and ours lies beyond what controls give
     does not hold    the whole interval is on the other side
-    undecided        n is too small, there is no interval or it lies across the bar, there is no control, or a control
-                     passes too: then the sentence is true of networks that learned nothing, and tells nothing
+    undecided        n is too small, there is no interval or it lies across the bar, there is no control, none of them
+                     has what the claim speaks of, or one passes too: then the sentence is true of networks that
+                     learned nothing, and tells nothing
     not comparable   the model, its text or the run has nothing that the claim speaks of
 
 Untrained networks are controls of two kinds, each of several seeds: drawn anew, and with the trained weights shuffled.
@@ -47,7 +48,7 @@ class Bar:
 class Numbers:
     """What a verdict is made of; `low` and `high` are NaN without an interval, `controls` None where none was run.
 
-    A control that has nothing to compare (no head that parks, say) is NaN, and does not pass.
+    A control that has nothing to compare (no head that parks, say) is NaN: it does not pass, and tells nothing.
     """
 
     value: float
@@ -77,6 +78,9 @@ def decide(bar: Bar, least: int, found: Numbers) -> tuple[Verdict, str]:
 
 def _beside_controls(bar: Bar, found: Numbers) -> tuple[Verdict, str]:
     kinds = {"untrained": found.controls or (), "shuffled": found.shuffled}
+    every = [value for values in kinds.values() for value in values]
+    if every and all(map(math.isnan, every)):
+        return "undecided", "no control could tell: none has what the claim speaks of"
     passing = {kind: sum(bar.cleared(value) for value in values) for kind, values in kinds.items()}
     if any(passing.values()):
         if found.control != UNTRAINED:
@@ -86,9 +90,6 @@ def _beside_controls(bar: Bar, found: Numbers) -> tuple[Verdict, str]:
     worst = bar.worst(found.low, found.high)
     if not all(Bar(_limit(bar, values), bar.above).cleared(worst) for values in kinds.values()):
         return "undecided", "not beyond what untrained networks of this shape give"
-    every = [value for values in kinds.values() for value in values]
-    if every and all(map(math.isnan, every)):
-        return "holds", "no control has what the claim speaks of"
     return "holds", ""
 
 
