@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -11,6 +11,7 @@ import polars as pl
 from headwise.plots.theme import CATEGORIES
 
 SIZE = 300
+LINE, WORDS = 0.04, 0.4  # of half the plane: the height of a line, and how near words may not stand
 Colours = Mapping[Any, str]
 
 
@@ -38,7 +39,8 @@ def _panel(heads: pl.DataFrame, column: str, colours: Colours | None, unit: str,
 def named(heads: pl.DataFrame, unit: str) -> Any:
     """Heads with x, y and name; those with `does` are coloured by their `kind` and have it written beside them.
 
-    Words of points that are far to the right stand to their left, where they end inside.
+    Words of points that are far to the right stand to their left, where they end inside; those of near points stand
+    below each other.
     """
     reach = 1.08 * max(float(heads[axis].abs().max()) for axis in ("x", "y")) or 1.0  # type: ignore[arg-type]
     scale, ticks = alt.Scale(domain=[-reach, reach], nice=False), alt.Axis(tickCount=5)
@@ -47,14 +49,33 @@ def named(heads: pl.DataFrame, unit: str) -> Any:
     colour = alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=CATEGORIES[: len(kinds)]),
                        legend=alt.Legend(title=None, orient="top"))  # fmt: skip
     known = heads.filter(pl.col("does").is_not_null()).with_columns(told=pl.format("{} {}", "name", "does"))
+    known = known.with_columns(at=pl.Series(spread(known.select("x", "y").rows(), reach), dtype=pl.Float64))
     rest = alt.Chart(heads.filter(pl.col("does").is_null())).mark_circle(size=40, color="#c8c8c8")
     points = alt.Chart(known).mark_circle(size=64, opacity=1).encode(x=x, y=y, color=colour, tooltip=["told:N"])
-    far = pl.col("x") > reach / 2
-    words = [alt.Chart(rows).mark_text(align=align, dx=dx, fontSize=10).encode(x=x, y=y, text="told:N")
-             for rows, align, dx in ((known.filter(~far), "left", 6), (known.filter(far), "right", -6))]  # fmt: skip
+    far, height = pl.col("x") > reach / 2, alt.Y("at:Q", scale=scale, axis=ticks, title=None)
+    near = alt.Chart(known.filter(~far)).mark_text(align="left", dx=6, fontSize=10)
+    beyond = alt.Chart(known.filter(far)).mark_text(align="right", dx=-6, fontSize=10)
+    words = [chart.encode(x=x, y=height, text="told:N") for chart in (near, beyond)]
     return alt.layer(rest.encode(x=x, y=y, tooltip=["name:N"]), points, *words).properties(
         width=2 * SIZE, height=2 * SIZE
     )
+
+
+def spread(places: Sequence[tuple[float, float]], reach: float) -> list[float]:
+    """Heights of words beside points: from the top down each at its own point's, or a line below one that is near.
+
+    >>> spread([(0.0, 0.50), (0.1, 0.51), (0.1, 0.1), (-0.9, 0.5)], reach=1.0)
+    [0.47, 0.51, 0.1, 0.5]
+    """
+    heights, done = [0.0] * len(places), list[tuple[float, float]]()
+    for number in sorted(range(len(places)), key=lambda number: -places[number][1]):
+        x, y = places[number]
+        for left, above in sorted(done, key=lambda place: -place[1]):
+            if abs(x - left) < WORDS * reach and abs(y - above) < LINE * reach:
+                y = round(above - LINE * reach, 9)
+        heights[number] = y
+        done.append((x, y))
+    return heights
 
 
 def _colour(heads: pl.DataFrame, column: str, colours: Colours | None) -> alt.Color:
