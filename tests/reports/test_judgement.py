@@ -77,6 +77,7 @@ def test_numbers_are_the_means_over_heads_and_shares_of_heads() -> None:
     by_name = {one.name: one for one in found}
     assert (by_name["carried"].value, by_name["carried"].low, by_name["carried"].n) == (0.4, pytest.approx(0.3), 9)
     assert (by_name["sink_share"].value, by_name["shown_share"].value) == (0.25, 0.5)
+    assert by_name["sink_share"].says == "of the heads are sinks: 50\u00a0% of their weight or more is parked so"
     assert set(by_name) <= set(NAMES)
 
 

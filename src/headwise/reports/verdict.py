@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import polars as pl
 
+from headwise.lamps import SINK
 from headwise.models.packaged import PACKAGED
 from headwise.reports.answers import ABLATION, Results, answers_of, said_of, summary, verdict
 from headwise.reports.intervals import with_intervals
@@ -22,7 +23,7 @@ from headwise.results import Result
 from headwise.stats.shares import of_share
 from headwise.studies.answers import BELIEVE, COUNTED, VERDICTS, Number, Tested, Verdict, Vote
 from headwise.studies.lamps import ALL
-from headwise.studies.tables import first_stack
+from headwise.studies.tables import first_stack, percent
 from headwise.studies.tables import heads as names_of
 
 SCHEMA = "headwise-verdict-1"
@@ -31,9 +32,12 @@ SHARES = {
     "null_share": "of the squared weights change nothing",
     "unique_rows": "of the rows have weights that no others can replace",
     "carried": "of what is sent follows the weights",
-    "parked": "of the weight is parked on no word",
+    "parked": "of the weight is parked on no word (special tokens, periods, commas; a decoder's first token)",
 }
-COUNTS = {"sink_share": "of the heads are sinks", "shown_share": "of the heads have maps that may be shown"}
+COUNTS = {
+    "sink_share": f"of the heads are sinks: {percent(SINK)} of their weight or more is parked so",
+    "shown_share": "of the heads have maps that may be shown",
+}
 NAMES = ("verdict", *SHARES, *COUNTS, "accuracy", "texts", "heads")  # what --fail-if may ask
 
 
