@@ -51,7 +51,14 @@ def test_an_option_of_the_shell_is_called_as_in_python(verb: str) -> None:
     given = {parameter.name.rstrip("_") for parameter in command.params if not getattr(parameter, "hidden", False)}
     python = inspect.signature(getattr(hw, verb))
     further = {"engine", "address", "workers", "threads", "seed", "batch_tokens", "dtype", "task", "kind", "segments"}
-    further |= {"truncate", "max_tokens", "device", "first"}  # of hw.run, which compare, report and reproduce hand on
+    further |= {
+        "truncate",
+        "max_tokens",
+        "device",
+        "first",
+        "columns",
+        "label",
+    }  # of hw.run, which compare, report and reproduce hand on
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in python.parameters.values())
     known = set(python.parameters) | (further if open_ended else set())
     assert given - known - OF_THE_SHELL == set()

@@ -37,8 +37,8 @@ def span_of(model: Model, text: Encoding) -> tuple[tuple[str, float], ...]:
     places = torch.tensor([0, *inside], device=output.start_logits.device)
     starts, ends = (at_least_float(one)[0, places].softmax(-1) for one in (output.start_logits, output.end_logits))
     first, last = divmod(int(_spans(starts[1:], ends[1:]).argmax()), len(inside))
-    words = model.tokenizer.decode([text.ids[at] for at in inside[first : last + 1]]).strip()
-    found = [(f"“{words}”", float(starts[1 + first] * ends[1 + last]))]
+    words = "".join(model.tokenizer.decode([text.ids[at] for at in inside[first : last + 1]]))
+    found = [(f"“{words.strip()}”", float(starts[1 + first] * ends[1 + last]))]
     if (none := float(starts[0] * ends[0])) >= LEAST:
         found.append((NONE, none))
     return tuple(sorted(found, key=lambda one: -one[1]))

@@ -210,9 +210,9 @@ def _voted(
 
 def _but(mean: Lamps, question: Literal["unique", "carries"], whole: Mapping[str, Any]) -> str:
     """Why the lamp of the mean is not what its number alone would light."""
-    if getattr(mean, question).held:
-        return f"; yes, but held back: {held_back(mean)}"
     if question == "carries" and mean.sink:
         return f"; a sink: {percent(whole['parked'])} of the weight is parked"
+    if getattr(mean, question).held:
+        return f"; yes, but held back: {held_back(mean)}"
     only = question == "unique" and whole["unique_rows"] >= 1
     return "; yet no other distribution gives the output" if only else ""
