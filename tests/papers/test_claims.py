@@ -209,7 +209,7 @@ def test_both_sides_of_the_bar_in_words(look, there, told, not_there, told_not) 
 
 def test_every_claim_is_decided_by_hand() -> None:
     looks = {claim.look for paper in PAPERS.values() for item in paper.items for claim in item.claims}
-    elsewhere = {clark2019.antecedents, brunner2020.null_space, brunner2020.mixtures, yang.a_knee,
+    elsewhere = {clark2019.antecedents, brunner2020.null_space, brunner2020.mixtures, yang.a_knee, yang.free_up_to_the_knee,
                  yang.rivals_for_single_words, yang.attention_is_not_importance}  # fmt: skip
     assert looks == {case[0] for case in BOTH_SIDES} | elsewhere
 
@@ -248,6 +248,26 @@ def test_a_knee_is_deeper_than_that_of_a_straight_line(depth: float, straight: f
     assert (found.verdict, found.ours) == (verdict, f"{share}; λ = 0.02, KL 30.0 nats (20.0 to 40.0)")
     if straight > yang.DEEP:
         assert found.why == "a straight line with the seeds' spread does it too"
+
+
+@pytest.mark.parametrize(("f1", "verdict"), [(0.895, "holds"), (0.85, "does not hold")])
+def test_divergence_is_free_if_the_f1_at_the_knee_is_the_bases(f1: float, verdict: str) -> None:
+    """The walk's case: there is a knee, and at it F1 has gone down."""
+    table = T.curve(adversary={0.0: 0.9, 0.02: f1, 3.0: 0.7})
+    cost = {0.0: (0.0, 0.0), 0.02: (30.0, 0.1), 3.0: (40.0, 1.0)}
+    at = [cost.get(value, (0.0, 0.0)) for value in table["lambda"]]
+    table = table.with_columns(kl=pl.Series([x for x, _ in at]), nll=pl.Series([y for _, y in at]))
+    found = judged(yang.free_up_to_the_knee, table)
+    assert (found.verdict, found.words) == (verdict, f"at the knee, λ = 0.02: F1 {f1 + 0.001:.3f} against 0.901")
+    line = table.with_columns(kl=pl.col("lambda"), nll=pl.col("lambda"))
+    assert judged(yang.free_up_to_the_knee, line).why == "the curve has no knee"
+
+
+def test_a_row_says_which_interval_it_is() -> None:
+    assert claim_of(clark2019.vectors_add).rule.endswith(
+        "(interval: the range of the seeds, of both terms, which is no 95 % interval)"
+    )
+    assert claim_of(yang.a_knee).rule.endswith("(interval: bootstrap over seeds)")
 
 
 def of_taggers(name: str, base: float, untrained: float, **more: object) -> pl.DataFrame:

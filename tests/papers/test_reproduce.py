@@ -276,6 +276,16 @@ def test_what_needs_the_head_of_a_checkpoint_is_loaded_with_it(tmp_path: Path, m
     assert loaded == ["translation", None, "encoder"]
 
 
+def test_too_few_texts_for_a_verdict_are_told_before_the_controls() -> None:
+    surface = next(item for item in PAPERS["clark2019"].items if item.id == "rel-pos")
+    assert isinstance(surface.job, Job)
+    assert runs.too_few(surface.job, {"texts": 20}, [surface]) == ""
+    assert runs.too_few(surface.job, {"texts": 15}, [surface]) == (
+        "15 texts were read, for paragraphs and headings count as documents and are put together: verdicts that take 20 "
+        "can only be undecided, whatever the controls give; read more (--first), or leave the controls out (--controls 0)."
+    )
+
+
 @pytest.mark.slow
 def test_nothing_holds_for_a_network_that_learned_nothing(tmp_path: Path) -> None:
     """The tiny models are random: whatever is said of them is true of any network of their shape."""

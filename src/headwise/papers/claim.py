@@ -88,6 +88,7 @@ class Claim:
     control: str = UNTRAINED
     form: Form = "share"
     texts: int = 0
+    interval: str = ""  # which it is, where it is not the one of its unit
 
     @property
     def bar(self) -> Bar:
@@ -104,7 +105,7 @@ class Claim:
         learned = f" of {self.texts} texts" if self.texts else ""
         return (
             f"{self.measures}: {where}, from {self.least} {self.unit}{learned} or more "
-            f"(interval: {INTERVALS[self.unit]})"
+            f"(interval: {self.interval or INTERVALS[self.unit]})"
         )
 
 

@@ -70,6 +70,7 @@ class Asked:
     say: Say
     engine: Mapping[str, Any] = field(default_factory=dict)
     models: tuple[str, str | None] = ("", None)  # the one that is asked, and the one it is set against
+    items: tuple[Item, ...] = ()
 
     def of_control(self, folder: Path) -> Asked:
         return replace(self, out=folder, first=min(self.first or self.control_texts, self.control_texts))
@@ -103,7 +104,9 @@ def reproduce(
     source, chosen, data = paper_of(paper), chosen_items(paper, items), Path(data)
     if against == model:
         raise InputError(f"against must be another model than the one that is asked, but both are {model}.")
-    asked = Asked(Path(out), settings or {}, first, controls, control_texts, say, engine, (model, against))
+    asked = Asked(
+        Path(out), settings or {}, first, controls, control_texts, say, engine, (model, against), tuple(chosen)
+    )
     found: dict[Job | Training, Found | str] = {}
     found |= _trained(chosen, data, asked)
     loaded: dict[str | None, Model] = {}
@@ -146,6 +149,9 @@ def _found(
     asked.say(f"{', '.join(job.study for job in rest)} on {place}")
     results = _run(rest, model, place, asked, parts=PARTS)
     beside = [job for job in controlled if job not in unable]
+    for job in beside if asked.controls else ():
+        if told := too_few(job, counts_of(results[job.study].manifest), asked.items):
+            asked.say(told)
     controls = _controls(beside, model, place, asked)
     for job in rest:
         result = results[job.study]
@@ -156,6 +162,19 @@ def _found(
         charts = {name: (lambda name=name, result=result: result.figure(name)) for name in result.figures}
         found[job] = Found(evidence, result.folder, charts, lambda job=job: (model, _first_document(job, place)))
     return found
+
+
+def too_few(job: Job, counts: Mapping[str, int], items: Sequence[Item]) -> str:
+    """What to say before the controls are run, where there are too few texts for any verdict but "undecided"."""
+    claims = [claim for item in items if item.job is job for claim in item.claims]
+    least = max((claim.least for claim in claims if claim.unit == "texts"), default=0)
+    if counts["texts"] >= least:
+        return ""
+    joined = ", for paragraphs and headings count as documents and are put together" if "segments" in job.corpus else ""
+    return (
+        f"{counts['texts']} texts were read{joined}: verdicts that take {least} can only be undecided, whatever the "
+        "controls give; read more (--first), or leave the controls out (--controls 0)."
+    )
 
 
 def _set_against(
