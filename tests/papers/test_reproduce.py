@@ -281,8 +281,9 @@ def test_too_few_texts_for_a_verdict_are_told_before_the_controls() -> None:
     assert isinstance(surface.job, Job)
     assert runs.too_few(surface.job, {"texts": 20}, [surface]) == ""
     assert runs.too_few(surface.job, {"texts": 15}, [surface]) == (
-        "15 texts were read, for paragraphs and headings count as documents and are put together: verdicts that take 20 "
-        "can only be undecided, whatever the controls give; read more (--first), or leave the controls out (--controls 0)."
+        "15 texts were read, for paragraphs and headings count as documents and are put together: verdicts that take "
+        "20 can only be undecided, whatever the controls give; read more (--first), or leave the controls out "
+        "(--controls 0)."
     )
 
 
