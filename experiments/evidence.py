@@ -61,7 +61,7 @@ REASONS: dict[str, dict[str, str]] = {
     TUNED: {
         "probe": "not run: three seeds of probes, which take demo-base 432 s of processor; column demo has it before",
         "identity": "not run: maps for ten folds and six untrained networks; column demo has it before",
-        "mixing": "not run on MRPC: 3 s of processor a pair; CoLA (fig40) was, and MRPC weighted by the output",
+        "mixing": "not run: tangents chosen by their error, 10 s of processor a pair; fig3a and fig4b were",
         "": "not run, column demo has what its encoder was before",
     },
     DE_EN: {"": "its encoder reads German, these texts are English"},
