@@ -132,7 +132,7 @@ def test_who_would_test_the_answer_by_the_kind_of_model(kind: str, task: str | N
 
 
 def test_the_command_for_a_decoder_tests_its_answer(monkeypatch, capsys, tmp_path: Path) -> None:
-    (tmp_path / "c.txt").write_text("The old man went to the city.\n")
+    (tmp_path / "c.txt").write_text("The old man went to the city.\n" * 4)
     facts = {"called": "tiny:llama", "corpus": str(tmp_path / "c.txt"), "kind": "decoder", "task": None}
     command = shlex.split(to_test(facts).removesuffix(" would test it"))
     monkeypatch.chdir(tmp_path)

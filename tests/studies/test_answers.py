@@ -177,7 +177,8 @@ def test_nullspace_tells_free_directions_by_the_mean_over_rows_not_over_buckets(
     first, *_ = said("nullspace", null_space([0.9, 0.8]), BELIEVE)
     assert first == (
         "A head passes on 8 numbers a token, and the 3 texts have 20 tokens on average: a row of weights can be moved in "
-        f"2.4 directions, in the mean over rows, and the head's output stays the same; 75{NB}% of the rows are unique."
+        f"2.4 directions, in the mean over rows, and the head's output stays the same; 75{NB}% of all rows, "
+        "those of all texts together, have weights that no others can replace."
     )
     assert "moved in 46 directions" in said("nullspace", null_space([0.9, 0.8], free=46.2), BELIEVE)[0]
 

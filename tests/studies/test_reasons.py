@@ -130,21 +130,38 @@ def test_the_answer_in_words(writer) -> None:
     (answer,) = STUDY.answers(table(yes=0.375, partly=0.125, no=0.375, nothing=0.125), setting(writer))
     assert answer.question == "What do its answers rest on?"
     assert answer.says == (
-        "Of 8 answers the words that leave-one-out names hold up on 3, in part on 1, not on 3; 1 rests on no words of "
-        "the text. Half of what speaks for an answer is in 25\u00a0% of the words. Without them the "
-        f"probability falls by +0.100 (+0.050 to +0.150) more than without random ones (95{NB}% interval); most with "
-        "paths, +0.200 (+0.150 to +0.250)."
+        "Of 8 answers the words that leave-one-out names hold up on 3, in part on 1, not on 3; 1 is moved by no "
+        "removal that was tried, or by all alike. Half of what speaks for an answer is in 25\u00a0% of the words. "
+        f"Without them the probability falls by +0.100 (+0.050 to +0.150) more than without random ones (95{NB}% "
+        "interval); most with paths, +0.200 (+0.150 to +0.250)."
     )
-    assert answer.headline == headline(0.5, 0.125)
+    assert answer.headline == headline(0.5, 0.125, 8)
     empty = table(no=1.0).with_columns(texts=pl.lit(0))
     (nothing,) = STUDY.answers(empty, setting(writer))
     assert nothing.says == "No text had 3 words or more to remove, so that no explanation could be tried."
 
 
 def test_the_headline_on_either_side_of_its_thresholds() -> None:
-    assert headline(0.5, 0.5).startswith("On words that can be named")
-    assert headline(0.49, 0.5).startswith("That cannot be told here")
-    assert headline(0.49, 0.51).startswith("Mostly not on the words of the text")
+    assert headline(0.5, 0.5, 4).startswith("On words that can be named")
+    assert headline(0.49, 0.5, 4).startswith("That cannot be told here")
+    assert headline(0.49, 0.51, 4) == (
+        "On most texts this cannot be told: no removal that was tried moves the answer, or all move it alike."
+    )
+
+
+def test_one_text_that_nothing_moved_says_nothing_of_what_answers_rest_on(writer) -> None:
+    """The page said "Mostly not on the words of the text" of one text, beside a curve that fell by .56 on it."""
+    none = {f"deletion_{end}": pl.lit(float("nan")) for end in ("low", "high")}
+    (alone,) = STUDY.answers(table(nothing=1.0).with_columns(texts=pl.lit(1), **none), setting(writer))
+    assert alone.headline == "Undecided: n = 1, and it takes 4 texts."
+    assert alone.says == (
+        "Of 1 answer the words that leave-one-out names hold up on 0, in part on 0, not on 0; 1 is moved by no removal "
+        "that was tried, or by all alike. Half of what speaks for an answer is in 25\u00a0% of the words. "
+        f"Without them the probability falls by +0.100 (no interval) more than without random ones (95{NB}% "
+        "interval); most with paths, +0.200 (no interval)."
+    )
+    (three,) = STUDY.answers(table(yes=1.0).with_columns(texts=pl.lit(3)), setting(writer))
+    assert three.headline == "Undecided: n = 3, and it takes 4 texts."
 
 
 def test_bad_input(load) -> None:

@@ -15,9 +15,8 @@ import polars as pl
 
 from headwise.engine.fold import Folded
 from headwise.results import read_shard
+from headwise.studies.answers import FEWEST
 from headwise.studies.study import Setting, State, Stats, Study, plus
-
-FEWEST = 4  # parts that tell anything of a spread
 
 
 def dealt(work: Path, shards: int, parts: int, *, plan: str) -> list[Folded]:

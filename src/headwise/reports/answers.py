@@ -15,7 +15,7 @@ import polars as pl
 from headwise.engine.run import setting_of
 from headwise.results import Result
 from headwise.studies import STUDIES
-from headwise.studies.answers import BELIEVE, DOING, MIXING, NOISE, QUESTIONS, VERDICTS, Answer, Vote
+from headwise.studies.answers import BELIEVE, DOING, MIXING, NOISE, QUESTIONS, VERDICTS, Answer, Vote, counting
 from headwise.studies.tables import counted
 
 Results = Mapping[str, Result]
@@ -55,7 +55,9 @@ def _unasked(found: Card) -> Card:
 
 
 def answers_of(name: str, result: Result) -> list[Answer]:
-    return said_of(name, result, result.table)
+    """What the study says of its result; a vote of too few texts does not count."""
+    read = result.manifest["documents"]
+    return [counting(answer, read) for answer in said_of(name, result, result.table)]
 
 
 def said_of(name: str, result: Result, table: pl.DataFrame) -> list[Answer]:
@@ -70,17 +72,21 @@ def card(question: str, found: Sequence[tuple[str, Answer]], left_out: Mapping[s
         headlines = [answer.headline for _, answer in found if answer.headline]
         return Card(question, headlines[0] if headlines else WITHOUT_HEADLINE.get(question, ""), tuple(lines))
     votes = [(name, answer.vote) for name, answer in found if answer.vote is not None]
-    return Card(question, verdict(votes), (*lines, *_not_measured(votes, left_out)))
+    undecided = [(name, answer.undecided) for name, answer in found if answer.undecided is not None]
+    return Card(question, verdict(votes, undecided), (*lines, *_not_measured([*votes, *undecided], left_out)))
 
 
-def verdict(votes: Sequence[tuple[str, Vote]]) -> str:
+def verdict(votes: Sequence[tuple[str, Vote]], undecided: Sequence[tuple[str, Vote]] = ()) -> str:
     """The worst vote decides; where nothing was said of the model's answer, a yes is of the heads' mean only.
 
     >>> verdict([("nullspace", Vote("unique", "yes", "a")), ("norms", Vote("carries", "no", "b"))])
     'No, not the raw weights: b. Decided by norms, of 2 tests.'
+    >>> verdict([], [("norms", Vote("carries", "no", "n = 1, and it takes 4 texts"))])
+    'Undecided: norms (n = 1, and it takes 4 texts).'
     """
+    unsure = _unsure(undecided)
     if not votes:
-        return WITHOUT_HEADLINE[BELIEVE]
+        return f"Undecided: {unsure}." if unsure else WITHOUT_HEADLINE[BELIEVE]
     worst = min((vote.verdict for _, vote in votes), key=VERDICTS.index)
     deciding = [(name, vote) for name, vote in votes if vote.verdict == worst]
     matters = any(vote.tested == MATTERS for _, vote in votes)
@@ -88,7 +94,15 @@ def verdict(votes: Sequence[tuple[str, Vote]]) -> str:
     lead = {"no": "No, not the raw weights", "with care": "With care", "yes": yes}[worst]
     reasons, names = "; ".join(vote.because for _, vote in deciding), ", ".join(name for name, _ in deciding)
     tests = "its one test" if len(votes) == 1 else f"of {len(votes)} tests"
-    return f"{lead}: {reasons}. Decided by {names}, {tests}."
+    apart = f"; undecided: {unsure}" if unsure else ""
+    return f"{lead}: {reasons}. Decided by {names}, {tests}{apart}."
+
+
+def _unsure(undecided: Sequence[tuple[str, Vote]]) -> str:
+    """Who would vote but for too few texts: lamps, norms (n = 1, and it takes 4 texts)."""
+    whys = dict.fromkeys(vote.because for _, vote in undecided)
+    named = {why: dict.fromkeys(name for name, vote in undecided if vote.because == why) for why in whys}
+    return "; ".join(f"{', '.join(names)} ({why})" for why, names in named.items())
 
 
 def _not_measured(votes: Sequence[tuple[str, Vote]], left_out: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -40,6 +40,13 @@ def with_intervals(vote: Vote, tables: Sequence[pl.DataFrame], answered: Said) -
     return replace(vote, numbers=tuple(bounded(number, others) for number in vote.numbers))
 
 
+def of_enough(number: Number) -> Number:
+    """Without the interval that too few texts have, unless it is a count; the cell says why."""
+    if number.n >= FEWEST or number.without:
+        return number
+    return replace(number, low=None, high=None, without=f"too few texts ({number.n:,})")
+
+
 def bounded(number: Number, others: Sequence[Sequence[Number]]) -> Number:
     """The number with its interval, from what it is without each part; a number that a part lacks has none."""
     if number.low is not None or number.without:

@@ -61,12 +61,15 @@ def style() -> str:
 
 def block(found: Judgement) -> Iterable[str]:
     """The answer, its numbers, the tests, and what may be written; the report's first page has the same."""
-    yield f'<p class="answer {KINDS[found.verdict]}">{LEAD[found.verdict]}</p>\n'
+    yield f'<p class="answer {KINDS[found.verdict]}">{lead_of(found)}</p>\n'
     yield f'<p class="short">{text(without_lead(found))}</p>\n'
     yield from _numbers(found.numbers)
     yield '<h2>The tests</h2>\n<div class="sheet"><table>\n'
     for study, tested, vote, because in found.votes:
         yield f'<tr><td>{text(TESTED[tested])}</td><td class="n {KINDS[vote]}">{vote}</td>'
+        yield f'<td>{text(because)} <span class="muted">{text(study)}</span></td></tr>\n'
+    for study, tested, because in found.undecided:
+        yield f"<tr><td>{text(TESTED[tested])}</td><td class='n muted'>undecided</td>"
         yield f'<td>{text(because)} <span class="muted">{text(study)}</span></td></tr>\n'
     for one in found.not_tested:
         yield f"<tr><td>{text(TESTED[one])}</td><td class='n muted'>not tested</td>"
@@ -77,9 +80,14 @@ def block(found: Judgement) -> Iterable[str]:
     yield f"<div><h2>You may not write</h2>{_list(found.may_not)}</div>\n</div>\n"
 
 
+def lead_of(found: Judgement) -> str:
+    """The answer in a word; none where every vote rests on too few texts."""
+    return LEAD[found.verdict] if found.votes or not found.undecided else "Undecided"
+
+
 def without_lead(found: Judgement) -> str:
     """The sentence after the answer, which does not say the answer again: Not the raw weights: …"""
-    rest = found.short.removeprefix(LEAD[found.verdict]).lstrip(",: ")
+    rest = found.short.removeprefix(lead_of(found)).lstrip(",: ")
     return rest[:1].upper() + rest[1:]
 
 
@@ -91,7 +99,7 @@ def _numbers(numbers: Sequence[Number]) -> Iterable[str]:
     for one in numbers:
         yield f"<tr><td><b>{amount(one)}</b> {text(one.says)}</td>"
         yield f"<td class='n' data-head='95 % interval'>{interval(one)}</td>"
-        yield f"<td class='n' data-head='n'>{one.n:,} texts</td></tr>\n"
+        yield f"<td class='n' data-head='n'>{shares.counted(one.n, 'text')}</td></tr>\n"
     yield "</table></div>\n"
 
 
@@ -102,11 +110,12 @@ def _list(lines: Sequence[str]) -> str:
 def markdown(found: Judgement, *, level: int = 1) -> str:
     """The same as Markdown."""
     head, sub = "#" * level, "#" * (level + 1)
-    rows = [f"| {amount(n)} {n.says} | {interval(n)} | {n.n:,} texts |" for n in found.numbers]
+    rows = [f"| {amount(n)} {n.says} | {interval(n)} | {shares.counted(n.n, 'text')} |" for n in found.numbers]
     tests = [f"| {TESTED[tested]} | {vote} | {because} | `{study}` |" for study, tested, vote, because in found.votes]
+    tests += [f"| {TESTED[tested]} | undecided | {because} | `{study}` |" for study, tested, because in found.undecided]
     tests += [f"| {TESTED[one]} | not tested | {TESTED_BY[one]} | |" for one in found.not_tested]
     lines = [
-        f"{head} {QUESTION}", "", f"**{LEAD[found.verdict]}.** {without_lead(found)}", "", _subject(found), "",
+        f"{head} {QUESTION}", "", f"**{lead_of(found)}.** {without_lead(found)}", "", _subject(found), "",
         *(["| number | 95 % interval | n |", "|---|---|---|", *rows, ""] if rows else []),
         "| test | vote | because | study |", "|---|---|---|---|", *tests, "",
         f"{sub} {SHOW}", "", found.instead, "",

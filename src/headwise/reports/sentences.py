@@ -15,6 +15,7 @@ from headwise.results.shown import number
 from headwise.studies.answers import Number, Tested, Verdict, Vote
 from headwise.studies.tables import some
 
+NOT_TESTED, UNDECIDED = "that was not tested", "that is undecided, of too few texts"
 Pair = tuple[str, str]  # what may be written (empty: nothing by the mean alone), and what not
 SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
     ("unique", "yes"): (
@@ -83,7 +84,7 @@ SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
     ("matters", "yes"): ("", "that attention is the explanation: other methods may name other tokens."),
     ("matters", "with care"): ("", "“the model decided because of token k” from attention alone."),
     ("matters", "no"): ("", "“the model decided because of token k” from attention."),
-    ("matters", None): ("", "“the model decided because of token k”: that was not tested."),
+    ("matters", None): ("", f"“the model decided because of token k”: {NOT_TESTED}."),
 }
 OF_WEIGHTS = (  # which allow a single weight to be told: not where weights are not unique
     ("carries", "with care"), ("parked", "yes"), ("parked", "with care"), ("parked", "no"),

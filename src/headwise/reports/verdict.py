@@ -16,9 +16,9 @@ import polars as pl
 
 from headwise.lamps import SINK
 from headwise.models.packaged import PACKAGED
-from headwise.reports.answers import ABLATION, Results, answers_of, said_of, summary, verdict
-from headwise.reports.intervals import with_intervals
-from headwise.reports.sentences import holdings, instead, sentences, to_test
+from headwise.reports.answers import ABLATION, MATTERS, Results, answers_of, said_of, summary, verdict
+from headwise.reports.intervals import of_enough, with_intervals
+from headwise.reports.sentences import NOT_TESTED, UNDECIDED, holdings, instead, sentences, to_test
 from headwise.results import Result
 from headwise.stats.shares import of_share
 from headwise.studies.answers import BELIEVE, COUNTED, VERDICTS, Number, Tested, Verdict, Vote
@@ -30,7 +30,7 @@ SCHEMA = "headwise-verdict-1"
 QUESTION = "May a heatmap of this model's attention be shown as an explanation?"
 SHARES = {
     "null_share": "of the squared weights change nothing",
-    "unique_rows": "of the rows have weights that no others can replace",
+    "unique_rows": "of a text's rows, in the mean over texts, have weights that no others can replace",
     "carried": "of what is sent follows the weights",
     "parked": "of the weight is parked on no word (special tokens, periods, commas; a decoder's first token)",
 }
@@ -55,6 +55,7 @@ class Judgement:
     not_tested: tuple[str, ...]
     instead: str  # what may be shown of the model's answer
     facts: Mapping[str, Any]
+    undecided: tuple[tuple[str, Tested, str], ...] = ()  # study, what it asked, why that is too little
 
     def found(self) -> dict[str, Any]:
         """What --fail-if may ask."""
@@ -69,21 +70,23 @@ class Judgement:
 def judged(results: Results, right: Sequence[bool] = ()) -> Judgement:
     """The verdict of what was run; `right` tells of labelled texts whether the model says their label."""
     votes = [(name, vote) for name, result in results.items() for vote in votes_of(name, result)]
-    cast = [vote for _, vote in votes]
+    cast, undecided = [vote for _, vote in votes], undecided_of(results)
+    open_ = {vote.tested: vote.because for _, vote in undecided if vote.tested not in {one.tested for one in cast}}
     worst = worst_of([vote.verdict for _, vote in votes]) or "with care"
     outcome, holding, facts = outcomes(cast), holdings(cast), facts_of(results)
     may, may_not = sentences(outcome, holding)
     return Judgement(
         verdict=worst,
-        short=verdict(votes),
+        short=verdict(votes, undecided),
         decided_by=tuple(name for name, vote in votes if vote.verdict == worst),
         votes=tuple((name, vote.tested, vote.verdict, vote.because) for name, vote in votes),
-        numbers=(*deciding(votes, worst, results), *accuracy_of(right)),
+        numbers=(*map(of_enough, _told(votes, undecided, worst, results)), *accuracy_of(right)),
         may=may,
-        may_not=may_not,
-        not_tested=tuple(tested for tested, came in outcome.items() if came is None),
-        instead=instead(cast, how=to_test(facts)),
+        may_not=tuple(line.replace(NOT_TESTED, UNDECIDED) for line in may_not) if MATTERS in open_ else may_not,
+        not_tested=tuple(tested for tested, came in outcome.items() if came is None and tested not in open_),
+        instead=_undecided(open_[MATTERS]) if MATTERS in open_ else instead(cast, how=to_test(facts)),
         facts=facts,
+        undecided=tuple((name, vote.tested, vote.because) for name, vote in undecided),
     )
 
 
@@ -91,6 +94,23 @@ def votes_of(name: str, result: Result) -> list[Vote]:
     """What a study votes, its numbers with the interval over parts of the texts where it has none of its own."""
     cast = [answer.vote for answer in answers_of(name, result) if answer.question == BELIEVE and answer.vote]
     return [with_intervals(vote, result.parts, lambda table: said_of(name, result, table)) for vote in cast]
+
+
+def undecided_of(results: Results) -> list[tuple[str, Vote]]:
+    """Votes that do not count, as they rest on too few texts."""
+    found = [(name, answer) for name, result in results.items() for answer in answers_of(name, result)]
+    return [(name, answer.undecided) for name, answer in found if answer.undecided is not None]
+
+
+def _undecided(why: str) -> str:
+    return f"Which tokens it rests on is undecided: {why}."
+
+
+def _told(
+    votes: Sequence[tuple[str, Vote]], undecided: Sequence[tuple[str, Vote]], worst: Verdict, results: Results
+) -> tuple[Number, ...]:
+    """The numbers of all votes; those of votes that do not count stand last."""
+    return (*deciding(votes, worst, results), *(number for _, vote in undecided for number in vote.numbers))
 
 
 def deciding(votes: Sequence[tuple[str, Vote]], worst: Verdict, results: Results) -> tuple[Number, ...]:

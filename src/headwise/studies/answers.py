@@ -9,7 +9,7 @@ by hand is enough to test it; what counts as much or little is a named constant 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 BELIEVE = "May attention of this model be read as an explanation?"
@@ -22,6 +22,7 @@ QUESTIONS = (BELIEVE, DOING, MIXING, NOISE)  # in the order of the page; a study
 Verdict = Literal["no", "with care", "yes"]
 COUNTED = "a count of heads, each judged by its own numbers"  # why a share of the heads has no interval
 VERDICTS: tuple[Verdict, ...] = ("no", "with care", "yes")  # the worst first
+FEWEST = 4  # texts that a vote or a headline takes
 Tested = Literal["unique", "alike", "carries", "parked", "words", "heads", "matters"]
 
 
@@ -60,12 +61,36 @@ class Vote:
 
 @dataclass(frozen=True)
 class Answer:
-    """`says` is one sentence (or two) with numbers and of how many; `headline` answers the whole question in short."""
+    """`says` is one sentence (or two) with numbers and of how many; `headline` answers the whole question in short.
+
+    `undecided` is a vote of fewer texts than FEWEST, which does not count; its `because` says so.
+    """
 
     question: str
     says: str
     headline: str = ""
     vote: Vote | None = None
+    undecided: Vote | None = None
+
+
+def few(texts: int) -> str:
+    """Why so many texts decide nothing; empty where they may.
+
+    >>> few(1), few(4)
+    ('n = 1, and it takes 4 texts', '')
+    """
+    return "" if texts >= FEWEST else f"n = {texts}, and it takes {FEWEST} texts"
+
+
+def counting(answer: Answer, read: int) -> Answer:
+    """The answer, its vote set apart where it rests on too few texts; of `read` texts where its numbers do not say."""
+    if answer.vote is None:
+        return answer
+    why = few(min((number.n for number in answer.vote.numbers), default=read))
+    if not why:
+        return answer
+    apart = replace(answer.vote, because=why)
+    return replace(answer, says=f"{answer.says} Undecided: {why}.", vote=None, undecided=apart)
 
 
 def graded(value: float, *, care: float, yes: float) -> Verdict:

@@ -38,13 +38,12 @@ from headwise.errors import InputError
 from headwise.models.model import Model
 from headwise.plots import intervals
 from headwise.plots.theme import themed
-from headwise.results.shown import number
 from headwise.stats import Moments
 from headwise.studies import STUDIES
-from headwise.studies.answers import BELIEVE, Answer, Number, Verdict, Vote
+from headwise.studies.answers import BELIEVE, Answer, Number, Verdict, Vote, few
 from headwise.studies.needs import Cost, Means, Needs
 from headwise.studies.study import Reading, Setting, State, Stats, Study
-from headwise.studies.tables import counted
+from headwise.studies.tables import between, counted
 
 CONTROL, TRUTH, ATTENTION = "random", "leave-one-out", "raw-attention"
 PASSES = 250  # of one text, about, beside one for every token
@@ -189,8 +188,7 @@ class Faithfulness(Study):
         yield Answer(
             BELIEVE,
             f"How far the prediction falls without the tokens that an explanation names, beyond random ones: {told}, "
-            f"over {counted(best['texts'], 'text')} (95\u00a0% intervals); {best['method']} is the best of "
-            f"{len(gains)} here.",
+            f"over {counted(best['texts'], 'text')} (95\u00a0% intervals){_best(best, len(gains))}.",
             vote=_vote(attention.row(0, named=True), ranked, setting) if len(attention) else None,
         )
 
@@ -199,7 +197,7 @@ class Faithfulness(Study):
         table = self.table(state, setting)
         order = table.sort("comprehensiveness", descending=True, nulls_last=True)["method"].to_list()
         seen = state.moments("probability")
-        texts = f"{int(seen.count[0])} texts, mean probability of the prediction {float(seen.mean[0]):.2f}"
+        texts = f"{counted(int(seen.count[0]), 'text')}, mean probability of the prediction {float(seen.mean[0]):.2f}"
         return {
             "aopc": self._bars(table, order, short(setting.model), texts),
             "curves": self._curves(state, order, short(setting.model)),
@@ -253,9 +251,14 @@ class Faithfulness(Study):
         )
 
 
+def _best(row: Mapping[str, Any], methods: int) -> str:
+    """Which method is the best, of as many texts as it takes to say so."""
+    return "" if few(row["texts"]) else f"; {row['method']} is the best of {methods} here"
+
+
 def _gain(row: Mapping[str, Any]) -> str:
     low, high = (row[f"comprehensiveness_gain_{end}"] for end in ("low", "high"))
-    return f"{row['comprehensiveness_gain']:+.3f} ({number(low, '+.3f')} to {number(high, '+.3f')})"
+    return f"{row['comprehensiveness_gain']:+.3f} ({between(low, high, '+.3f')})"
 
 
 def _vote(attention: Mapping[str, Any], ranked: pl.DataFrame, setting: Setting) -> Vote:

@@ -329,7 +329,8 @@ def _believed(table: pl.DataFrame, size: int, setting: Setting) -> Iterator[Answ
             BELIEVE,
             f"A head passes on {size} numbers a token, and the {counted(texts, 'text')} have {length:.0f} tokens on "
             f"average: a row of weights can be moved in {_few(free.mean())} directions, in the mean over rows, and the "
-            f"head's output stays the same; {percent(float(unique.mean()))} of the rows are unique.",  # type: ignore[arg-type]
+            f"head's output stays the same; {percent(float(unique.mean()))} of all rows, those of all texts together, "  # type: ignore[arg-type]
+            "have weights that no others can replace.",
         )
     if not len(agreed):
         yield Answer(BELIEVE, "These texts are too short to tell raw and effective attention apart.")

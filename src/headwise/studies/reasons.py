@@ -42,11 +42,11 @@ from headwise.results.shown import number
 from headwise.stats import Moments
 from headwise.stats.shares import of_share
 from headwise.studies import STUDIES
-from headwise.studies.answers import RESTS, Answer
+from headwise.studies.answers import RESTS, Answer, few
 from headwise.studies.faithfulness import interval, short
 from headwise.studies.needs import Cost, Means, Needs
 from headwise.studies.study import Reading, Setting, State, Stats, Study
-from headwise.studies.tables import counted
+from headwise.studies.tables import between, counted
 
 TRUTH, CONTROL = "leave-one-out", "random"
 BELIEFS = ("yes", "partly", "no", "nothing")
@@ -148,18 +148,18 @@ class Reasons(Study):
         yield Answer(
             RESTS,
             f"Of {counted(n, 'answer')} the words that {row['method']} names hold up on {yes}, in part on {partly}, "
-            f"not on {no}; {nothing} rest{'s' if nothing == 1 else ''} on no words of the text. Half of what speaks "
-            f"for an answer is in {number(row['half'], '.0%')} of the words. Without them the probability falls by "
-            f"{_gain(row)} more than without random ones (95\u00a0% interval); most with {best['method']}, "
-            f"{_gain(best)}.",
-            headline=headline(row["yes"] + row["partly"], row["nothing"]),
+            f"not on {no}; {nothing} {'is' if nothing == 1 else 'are'} moved by no removal that was tried, or by all "
+            f"alike. Half of what speaks for an answer is in {number(row['half'], '.0%')} of the words. "
+            f"Without them the probability falls by {_gain(row)} more than without random ones (95\u00a0% interval); "
+            f"most with {best['method']}, {_gain(best)}.",
+            headline=headline(row["yes"] + row["partly"], row["nothing"], n),
         )
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
         """trials: means with intervals; beliefs: shares of texts."""
         table = self.table(state, setting)
         order = table.sort("deletion", descending=True, nulls_last=True)["method"].to_list()
-        texts = f"{int(table['texts'].max() or 0)} texts"  # type: ignore[arg-type]
+        texts = counted(int(table["texts"].max() or 0), "text")  # type: ignore[arg-type]
         return {
             "trials": themed(
                 intervals.dots(_rows(table, TRIALS), TRIALS, order=order, control=CONTROL),
@@ -214,18 +214,22 @@ def half_of(scores: Float64[Tensor, " unit"]) -> float:
     return (int((above.cumsum(0) < above.sum() / 2 - 1e-12).sum()) + 1) / len(scores)
 
 
-def headline(holds: float, nothing: float) -> str:
-    """By the share of texts on which the explanation holds at least in part, and of those that move nothing."""
+def headline(holds: float, nothing: float, texts: int) -> str:
+    """By the share of texts on which the explanation holds at least in part, and of those that cannot tell.
+
+    subtle: that no removal tried moves an answer does not say that it rests on no words; other removals may move it.
+    """
+    if why := few(texts):
+        return f"Undecided: {why}."
     if nothing > HOLDS:
-        return "Mostly not on the words of the text: removing them hardly moves the answers."
+        return "On most texts this cannot be told: no removal that was tried moves the answer, or all move it alike."
     if holds >= HOLDS:
         return "On words that can be named: removing these moves the answers more than removing others."
     return "That cannot be told here: the words that explanations name are mostly no better than random ones."
 
 
 def _gain(row: Mapping[str, Any]) -> str:
-    low, high = (number(row[f"deletion_{end}"], "+.3f") for end in ("low", "high"))
-    return f"{row['deletion']:+.3f} ({low} to {high})"
+    return f"{row['deletion']:+.3f} ({between(row['deletion_low'], row['deletion_high'], '+.3f')})"
 
 
 def _row(moments: Moments, name: str) -> dict[str, Any]:

@@ -42,6 +42,15 @@ def ends(low: float, high: float) -> str:
     return f"{said[0]} to {said[1]}"
 
 
+def between(low: float, high: float, form: str = ".2f") -> str:
+    """An interval that is no share, where there is one.
+
+    >>> between(0.04, 0.153), between(float("nan"), float("nan"))
+    ('0.04 to 0.15', 'no interval')
+    """
+    return f"{number(low, form)} to {number(high, form)}" if math.isfinite(low + high) else "no interval"
+
+
 def percents(shares: Iterable[float]) -> str:
     """Shares of the layers in a row: 90, 80, 75 %."""
     return ", ".join(number(100 * share, ".0f") for share in shares) + "\u00a0%"

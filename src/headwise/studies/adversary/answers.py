@@ -9,7 +9,7 @@ import polars as pl
 
 from headwise.results.shown import number
 from headwise.studies.answers import BELIEVE, Answer, Number, Vote, graded
-from headwise.studies.tables import counted
+from headwise.studies.tables import between, counted
 
 FAR, SOME = 0.35, 0.1  # nats of Jensen–Shannon divergence, of at most ln 2 = 0.69: about half of the way, and a bit
 
@@ -28,7 +28,7 @@ def answers(table: pl.DataFrame) -> Iterator[Answer]:
     yield Answer(
         BELIEVE,
         f"For one text at a time, attention can be moved by {js['value']:.2f} nats of Jensen–Shannon divergence "
-        f"({number(js['low'])} to {number(js['high'])}; at most 0.69) while the prediction moves by "
+        f"({between(js['low'], js['high'])}; at most 0.69) while the prediction moves by "
         f"{number(tvd['value'], '.3f')} (total variation), in the mean over {counted(js['count'], 'text')}.",
         vote=Vote("matters", verdict, held if verdict == "yes" else moved, (far,)),
     )

@@ -17,6 +17,7 @@ from headwise.plots.theme import CATEGORIES, themed
 from headwise.studies.mixing.facts import GROUPS, REACH
 from headwise.studies.mixing.table import example_tokens, mixing_table, tags_of
 from headwise.studies.state import State
+from headwise.studies.tables import counted
 
 WHISKERS = "Box: quartiles; whiskers: 5 % and 95 % of the tokens; orange: median."
 FEWEST = 10  # tokens of a tag that make a box
@@ -54,7 +55,7 @@ def mixing_figures(state: State, model: str, quantity: str) -> dict[str, Any]:
     texts, length = int(state.moments("length").count), float(state.moments("length").mean)
     layers = _layers_with_origins(table)
     left_out = sorted(set(table["layer"].drop_nulls()) - set(layers))
-    read = f"{texts:,} texts of {length:.0f} tokens on average, special ones included." + (
+    read = f"{counted(texts, 'text')} of {length:.0f} tokens on average, special ones included." + (
         f" Layer {', '.join(map(str, left_out))} is left out: most tokens have no origin there." if left_out else ""
     )
     page = Page(table, f"{model}, {quantity}", read, layers)
