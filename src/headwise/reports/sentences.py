@@ -177,6 +177,7 @@ def instead(votes: Sequence[Vote], *, how: str) -> str:
 def both_ends(of: Number) -> tuple[str, str]:
     """The ends of an interval with so many digits that they read apart, and none that is not 0 reads as 0."""
     low, high = of.low, of.high
+    said = "", ""
     for digits in (2, 3, 4):
         said = number(low, f".{digits}f"), number(high, f".{digits}f")
         hidden = [end for end, read in zip((low, high), said, strict=True) if end and not read.strip("-0.")]
