@@ -115,13 +115,13 @@ def test_what_is_not_finite_is_no_evidence() -> None:
     sharp, parked = STUDIES["surface"]().answers(rows, SETTING)
     assert sharp.says.startswith("The sharpest head is L0.H1 (entropy 1.00 nats), the broadest L0.H1 (1.00)")
     assert parked.says.endswith("1 of 2: L0.H1.")
-    assert parking(rows).words == "1 heads over half: L0.H1"
+    assert parking(rows).words == "over half: L0.H1"
 
 
 @pytest.mark.parametrize("value", [nan, inf, -inf, None])
 def test_cells_and_words(value: float | None) -> None:
     assert number(value) == "undefined"
-    assert not NOT_FINITE.search(_cell(value))
+    assert not NOT_FINITE.search(_cell(value, "head"))
     if value is not None:
         assert Answered("label", (("positive", value),)).says == "The model says: positive (undefined)"
         assert Seen(0.5, f"ρ {value:.2f} for x, {value:.0%} of them").words == "ρ undefined for x, undefined% of them"

@@ -155,3 +155,26 @@ def test_an_answer_that_compares_two_texts_is_not_called_one_that_rests_on_none(
     dips = (0.93, 0.80, 0.93)
     alike = replace(still, deletion=dips, random_deletion=(dips,) * 19, insertion=dips, random_insertion=(dips,) * 19)
     assert ("rests on how the two compare" in verdict(alike).sentence) == compares
+
+
+@pytest.mark.parametrize(("p", "told"), [(MOVES - 1e-9, True), (MOVES + 1e-9, False)])
+def test_an_unlikely_answer_has_nothing_to_lose(p: float, told: bool) -> None:
+    gone, kept = (p, 0.001, 0.0005), (0.0005, 0.001, p)
+    unlikely = replace(
+        trial(), deletion=gone, insertion=kept, random_deletion=(gone,) * 19, random_insertion=(kept,) * 19
+    )
+    said = verdict(unlikely)
+    assert said.belief == "nothing"
+    assert (
+        said.sentence
+        == "The answer's probability is .05 to begin with, too little to fall by .05: too unlikely to test an "
+        "explanation by."
+    ) == told
+
+
+def test_what_one_text_of_a_pair_leaves_is_told() -> None:
+    said = verdict(replace(trial(), sides=(0.47, 0.27)))
+    assert said.sentence == (
+        "Removing the five words it names lowers the answer's probability from .93 to .21; five words by lot "
+        "leave .90–.90; without all of the first text .47, of the second .27: believe it."
+    )

@@ -61,7 +61,13 @@ def test_a_registered_study_is_in_the_list_and_in_the_report_without_another_edi
     listed = CliRunner().invoke(app, ["list", "studies"]).output
     assert "sharpness" in listed
     assert "power=1" in listed
-    (tmp_path / "few.txt").write_text("The city was in the north of it.\n\nThe old sea, and so it was.", "utf-8")
+    few = [
+        "The city was in the north of it.",
+        "The old sea, and so it was.",
+        "The sea was old.",
+        "So it was in the city.",
+    ]
+    (tmp_path / "few.txt").write_text("\n\n".join(few), "utf-8")  # as many as a vote takes
     page = hw.report(
         load("tiny:bert"), corpus=tmp_path / "few.txt", out=tmp_path / "out", settings={"mixing": {"texts": 1}},
         progress=False,

@@ -69,7 +69,7 @@ def explain(
     options.check_target(output)
     from headwise.explanations.explain import explain_text
 
-    options.waiting(f"loading {model}, then asking it again and again without some of its words …")
+    print(f"loading {model}, then asking it again and again without some of its words …", file=sys.stderr, flush=True)
     found = explain_text(
         options.read_text(text), pair, model=model, task=task, target=target, rather=rather, of=of, at=at,
         generate=generate, method=method, units=units, removal=removal, tests=tests, seed=seed, truncate=truncate,

@@ -24,6 +24,7 @@ class Verdict:
 def verdict(trial: Trial, units: str = "words") -> Verdict:
     """The rule.
 
+    nothing   the answer's probability is below MOVES as it is
     nothing   no removal, named or random, moves the probability by MOVES, or fewer than FEW units can be removed
               (of a pair of texts it is then told whether the answer falls without one of them)
     yes       beats BEATEN of the random orders when what it names is deleted AND when it alone is kept
@@ -33,6 +34,12 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
     """
     if trial.count < FEW:
         return Verdict("nothing", f"Only {_some(trial.count, units)} can be removed: too few to test an explanation.")
+    if trial.deletion[0] < MOVES:
+        return Verdict(
+            "nothing",
+            f"The answer's probability is {number(trial.deletion[0])} to begin with, too little to fall by "
+            f"{number(MOVES)}: too unlikely to test an explanation by.",
+        )
     curves = (trial.deletion, trial.insertion, *trial.random_deletion, *trial.random_insertion)
     moved = max((abs(p - trial.deletion[0]) for curve in curves for p in curve if p == p), default=0.0)
     if moved < MOVES:
@@ -41,7 +48,7 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
         still = f"{what} moves the answer's probability of {number(trial.deletion[0])} by {number(MOVES)}"
         return Verdict("nothing", f"{still}: {said or 'it does not rest on this text.'}")
     needed, enough = (trial.beaten(side) >= BEATEN for side in ("deletion", "insertion"))
-    facts = _facts(trial, units)
+    facts = _facts(trial, units) + _without_one(trial)
     if needed and enough:
         return Verdict("yes", f"{facts}: believe it.")
     if needed:
@@ -55,7 +62,7 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
             "lowers it no more than that; believe it in part.",
         )
     if not _room(trial):
-        return Verdict("nothing", f"{facts}: {_alike(trial)}")
+        return Verdict("nothing", f"{_facts(trial, units)}: {_alike(trial)}")
     return Verdict("no", f"{facts}{_along(trial)}: no better than chance on this text, do not believe it.")
 
 
@@ -86,6 +93,14 @@ def _alike(trial: Trial) -> str:
     if trial.steps[-1] == trial.count and abs(without - before) < MOVES:
         return f"with nothing left to read the answer still has {number(without)}; it hardly rests on this text."
     return f"along the way no order is better than another by {number(ROOM)}; this text cannot tell."
+
+
+def _without_one(trial: Trial) -> str:
+    """What is left of a pair's answer without one of its texts."""
+    if trial.sides is None:
+        return ""
+    first, second = map(number, trial.sides)
+    return f"; without all of the first text {first}, of the second {second}"
 
 
 def _compares(trial: Trial) -> str:

@@ -256,9 +256,9 @@ def chosen(model: Model, names: Iterable[str], stack: str | None) -> dict[Place,
     found: dict[Place, set[int]] = {}
     for name in names:
         layer, head = named(name)
+        places = [(s.stack, s.index) for s in sites] if layer is None else [_layer(model, layer, stack)]
         if head is not None and not 0 <= head < heads:
             raise InputError(f"Heads of {model.name} go from 0 to {heads - 1}, but {name} was asked for.")
-        places = [(s.stack, s.index) for s in sites] if layer is None else [_layer(model, layer, stack)]
         for place in places:
             found.setdefault(place, set()).update(range(heads) if head is None else [head])
     return {place: sorted(some) for place, some in found.items()}

@@ -148,7 +148,7 @@ def opening(model: Model) -> list[int]:
 
 
 def ids_of(model: Model, text: str) -> list[int]:
-    return list(model.tokenizer(text, add_special_tokens=False)["input_ids"])  # type: ignore[arg-type]
+    return list(model.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])  # type: ignore[arg-type]
 
 
 def encoded(model: Model, ids: list[int]) -> Encoding:
