@@ -9,8 +9,9 @@ import typer
 from headwise.cli import main
 from headwise.cli.fail_if import end, failures, parsed
 from headwise.errors import InputError
+from headwise.reports.verdict import DECISIONS
 
-SCALES = {"verdict": ("no", "with care", "yes")}
+SCALES = {"verdict": DECISIONS}
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,13 @@ def test_an_operator_holds_on_one_side_of_its_limit(text: str, value: float, hol
 )  # fmt: skip
 def test_words_have_the_order_of_their_scale(text: str, holds: bool) -> None:
     assert bool(failures(parsed([text]), {"verdict": "with care"}, scales=SCALES)) is holds
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"), [("verdict<with care", True), ("verdict==undecided", True), ("verdict<=no", False)]
+)
+def test_undecided_is_less_than_with_care_and_more_than_no(text: str, holds: bool) -> None:
+    assert bool(failures(parsed([text]), {"verdict": "undecided"}, scales=SCALES)) is holds
 
 
 def test_every_term_must_hold_and_one_condition_is_enough() -> None:
@@ -60,7 +68,7 @@ def test_what_is_not_there_or_was_not_measured_never_passes() -> None:
     for nothing in (None, math.nan, {}):
         with pytest.raises(InputError, match="not measured"):
             failures(parsed(["x>0.5"]), {"x": nothing})
-    with pytest.raises(InputError, match="no, with care, yes"):
+    with pytest.raises(InputError, match="no, undecided, with care, yes"):
         failures(parsed(["verdict<maybe"]), {"verdict": "no"}, scales=SCALES)
 
 

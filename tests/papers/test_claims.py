@@ -13,6 +13,7 @@ import pytest
 import headwise as hw
 from headwise.papers import PAPERS, Evidence, Job, brunner2019, brunner2020, clark2019, kobayashi2020, yang
 from headwise.papers.claim import Claim, Judged, Seen, counts_of, judge
+from headwise.papers.verdict import Numbers
 from headwise.studies import STUDIES
 from papers import tables
 
@@ -465,3 +466,8 @@ def test_a_control_whose_texts_could_not_tell_is_none() -> None:
     assert (dashes.verdict, dashes.why) == ("undecided", "no control could tell: none has what the claim speaks of")
     assert dashes.control == "untrained: –, –, –"
     assert told.verdict == "holds"
+
+
+@pytest.mark.parametrize(("n", "said"), [(1, "1 text"), (2, "2 texts")])
+def test_one_text_is_one_text(n: int, said: str) -> None:
+    assert Judged("undecided", "", numbers=Numbers(0.5, 0.4, 0.6, n, "texts", None)).n == said

@@ -105,6 +105,16 @@ def test_one_text_decides_nothing_on_the_page(monkeypatch: pytest.MonkeyPatch) -
 def test_a_page_on_which_nothing_counts_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     page = of(monkeypatch, {"faithfulness": [found("matters", "no", 1, "gain")]})
     assert "**Undecided.** Faithfulness (n = 1, and it takes 4 texts)." in markdown(page)
+    assert (page.verdict, page.found()["verdict"], page.decided_by) == ("undecided", "undecided", ())
+    assert '<p class="answer muted">Undecided</p>' in html(page)
+    nothing = of(monkeypatch, {"surface": []})
+    assert (nothing.verdict, nothing.short) == ("undecided", "Nothing that was run decides this.")
+
+
+def test_who_decided_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = of(monkeypatch, {"norms": [found("parked", "no", 60, "a"), found("carries", "no", 60, "b")]})
+    assert page.decided_by == ("norms",)
+    assert page.short.endswith("Decided by norms, of 2 tests.")
 
 
 @pytest.mark.parametrize(("n", "said"), [(3, "no interval: too few texts (3)"), (4, f"50{NB}% to 50{NB}%")])
@@ -121,7 +131,7 @@ GAIN = "comprehensiveness_gain"
 @pytest.mark.parametrize(
     ("texts", "ends", "said"),
     [
-        (1, (NAN, NAN), f"a +0.118 (no interval); raw-attention +0.002 (no interval), over 1 text (95{NB}% intervals)."),
+        (1, (NAN, NAN), "a +0.118 (no interval); raw-attention +0.002 (no interval), over 1 text."),
         (3, (0.0, 0.2), f"a +0.118 (+0.000 to +0.200); raw-attention +0.002 (+0.000 to +0.200), over 3 texts (95{NB}% intervals)."),
         (4, (0.0, 0.2), f"a +0.118 (+0.000 to +0.200); raw-attention +0.002 (+0.000 to +0.200), over 4 texts (95{NB}% intervals); a is the best of 2 here."),
     ],
@@ -130,7 +140,10 @@ def test_no_method_is_the_best_of_three_texts(texts: int, ends: tuple[float, flo
     table = pl.DataFrame([("a", texts, 0.118, *ends), ("raw-attention", texts, 0.002, *ends)], orient="row",
                          schema=["method", "texts", GAIN, f"{GAIN}_low", f"{GAIN}_high"])  # fmt: skip
     (answer,) = answered("faithfulness", table, BELIEVE)
-    start = "How far the prediction falls without the tokens that an explanation names, beyond random ones: "
+    start = (
+        "How far the prediction's probability falls without the tokens that an explanation names (mean over "
+        f"1{NB}% to 50{NB}% of the tokens taken away), beyond random ones: "
+    )
     assert answer.says == start + said
 
 

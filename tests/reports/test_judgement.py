@@ -223,7 +223,7 @@ def test_the_verb_writes_the_page_and_gives_pipelines_a_code(monkeypatch, capsys
     assert code == 0
     Draft202012Validator(json.loads(SCHEMA.read_text("utf-8"))).validate(found)
     assert found == json.loads((tmp_path / "out" / "verdict.json").read_text("utf-8"))
-    assert (found["schema"], found["facts"]["documents"]) == ("headwise-verdict-1", 3)
+    assert (found["schema"], found["facts"]["documents"]) == ("headwise-verdict-2", 3)
     assert all(one["low"] is None or one["low"] <= one["value"] <= one["high"] for one in found["numbers"])
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {
         "verdict.html",

@@ -121,18 +121,21 @@ def test_every_method_that_was_tried_is_told_best_first_and_which_map_raw_attent
     assert names == ["leave-one-out", "gradient-norm", "rollout", "raw-attention"]
     assert (answer.vote.holds_for, answer.vote.out_of) == (("leave-one-out", "gradient-norm"), 4)
     assert answer.vote.numbers[-1].says == (
-        "of probability is lost without the tokens that raw-attention names (the last layer, in the row that the answer is "
-        f"read from, {row}; mean of its heads, no single head's map), beyond random ones"
+        "is how much further the probability falls without the tokens that raw-attention names (the last layer, in the "
+        f"row that the answer is read from, {row}; mean of its heads, no single head's map) than without random ones"
     )
     assert answer.vote.numbers[0].says == (
-        "of probability is lost without the tokens that leave-one-out names, beyond random ones"
+        "is how much further the probability falls without the tokens that leave-one-out names than without random ones"
     )
 
 
 def test_faithfulness_names_the_best_method_whichever_it_is() -> None:
     table = explained({"random": (0.9, 0.9, 0.9), "raw-attention": (0.1, 0.05, 0.15), "rollout": (0.12, 0.0, 0.2),
                        "leave-one-out": (0.3, 0.2, 0.4)})  # fmt: skip
-    start = "How far the prediction falls without the tokens that an explanation names, beyond random ones: "
+    start = (
+        "How far the prediction's probability falls without the tokens that an explanation names (mean over "
+        f"1{NB}% to 50{NB}% of the tokens taken away), beyond random ones: "
+    )
     end = f", over 24 texts (95{NB}% intervals); "
     assert said("faithfulness", table, BELIEVE) == [
         f"{start}leave-one-out +0.300 (+0.200 to +0.400); raw-attention +0.100 (+0.050 to +0.150){end}leave-one-out is the "

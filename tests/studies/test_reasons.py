@@ -132,8 +132,10 @@ def test_the_answer_in_words(writer) -> None:
     assert answer.says == (
         "Of 8 answers the words that leave-one-out names hold up on 3, in part on 1, not on 3; 1 is moved by no "
         "removal that was tried, or by all alike. Half of what speaks for an answer is in 25\u00a0% of the words. "
-        f"Without them the probability falls by +0.100 (+0.050 to +0.150) more than without random ones (95{NB}% "
-        "interval); most with paths, +0.200 (+0.150 to +0.250)."
+        "As words go one after another in its order, until none is left, the probability is lower by +0.100 "
+        f"(95{NB}% interval +0.050 to +0.150) than in random orders, in the mean of the steps; most in that of paths, "
+        f"+0.200 (95{NB}% interval +0.150 to +0.250). (faithfulness takes tokens away, half of them at most, so its "
+        "numbers are others.)"
     )
     assert answer.headline == headline(0.5, 0.125, 8)
     empty = table(no=1.0).with_columns(texts=pl.lit(0))
@@ -157,8 +159,9 @@ def test_one_text_that_nothing_moved_says_nothing_of_what_answers_rest_on(writer
     assert alone.says == (
         "Of 1 answer the words that leave-one-out names hold up on 0, in part on 0, not on 0; 1 is moved by no removal "
         "that was tried, or by all alike. Half of what speaks for an answer is in 25\u00a0% of the words. "
-        f"Without them the probability falls by +0.100 (no interval) more than without random ones (95{NB}% "
-        "interval); most with paths, +0.200 (no interval)."
+        "As words go one after another in its order, until none is left, the probability is lower by +0.100 (no "
+        "interval) than in random orders, in the mean of the steps; most in that of paths, +0.200 (no interval). "
+        "(faithfulness takes tokens away, half of them at most, so its numbers are others.)"
     )
     (three,) = STUDY.answers(table(yes=1.0).with_columns(texts=pl.lit(3)), setting(writer))
     assert three.headline == "Undecided: n = 3, and it takes 4 texts."

@@ -1,9 +1,9 @@
 """`--fail-if "sink_share>0.05"`: conditions on what a verb found, for pipelines; where one holds, the exit code is 1.
 
 A condition is NAME OPERATOR VALUE, several joined by `and`; the option may be given more than once, and one that holds
-is enough. Values are numbers, shares (5%), or words of a scale whose order is known (no < with care < yes). A name may
-stand for one number or for one a head: then a head is enough, and the worst is named. A condition on a number that was
-not measured is an error, not a pass.
+is enough. Values are numbers, shares (5%), or words of a scale whose order is known (no < undecided < with care < yes).
+A name may stand for one number or for one a head: then a head is enough, and the worst is named. A condition on a
+number that was not measured is an error, not a pass.
 
 >>> failures(parsed(["sink_share > 5% and texts >= 8"]), {"sink_share": 0.07, "texts": 9})
 ['sink_share is 0.07 and texts is 9 (--fail-if "sink_share > 5% and texts >= 8")']

@@ -15,9 +15,9 @@ from headwise.errors import InputError
 
 HELP = """May a heatmap of this model's attention be shown as an explanation? Yes, with care, or no, on one page.
 
-The numbers that decided with n and interval, what may be written and what not, the model's name and hash. Of a
-classifier what attention names is tested against its answer too; labels (--label) tell its accuracy. --fail-if is for
-pipelines.
+Undecided where every test has fewer than four texts. With it the numbers that decided, with n and interval, what may
+be written and what not, the model's name and hash. Of a classifier what attention names is tested against its answer
+too; labels (--label) tell its accuracy. --fail-if is for pipelines.
 
   headwise verdict demo --corpus texts.jsonl --out out/verdict
   headwise verdict ./my-model --task classification --corpus dev.tsv --label label --out out/verdict
@@ -54,8 +54,7 @@ def verdict(
     from headwise.cli.settings import settings_of
     from headwise.reports.make import verdict as make
     from headwise.reports.onepage import card as card_of
-    from headwise.reports.verdict import NAMES, plain
-    from headwise.studies.answers import VERDICTS
+    from headwise.reports.verdict import DECISIONS, NAMES, plain
 
     conditions = parsed(fail_if or [], NAMES)
     if label is None and any("accuracy" in condition for condition in fail_if or []):
@@ -74,4 +73,4 @@ def verdict(
     else:
         print(found.short)
         print(f"wrote {out}/verdict.html, verdict.md, verdict.json and card.md")
-    end(failures(conditions, found.found(), scales={"verdict": VERDICTS}))
+    end(failures(conditions, found.found(), scales={"verdict": DECISIONS}))

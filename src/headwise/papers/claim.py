@@ -17,6 +17,7 @@ import polars as pl
 
 from headwise.papers.verdict import UNTRAINED, Bar, Numbers, Verdict, decide, jackknife
 from headwise.results.shown import UNDEFINED, worded
+from headwise.studies.tables import counted
 
 Table = pl.DataFrame
 Form = Literal["share", "number", "points"]
@@ -153,7 +154,7 @@ class Judged:
 
     @property
     def n(self) -> str:
-        return f"{self.numbers.n:,} {self.numbers.unit}" if self.numbers else ""
+        return counted(self.numbers.n, self.numbers.unit.removesuffix("s")) if self.numbers else ""
 
     @property
     def control(self) -> str:
@@ -177,7 +178,7 @@ def judge(claim: Claim, evidence: Evidence) -> Judged:
         return Judged("not comparable", "the number is not defined here", seen.words, form=claim.form)
     numbers, texts = _numbers(claim, seen, evidence), evidence.counts.get("texts")
     if texts is not None and texts < claim.texts:
-        why = f"{texts} texts, and a map to learn takes {claim.texts}"
+        why = f"{counted(texts, 'text')}, and a map to learn takes {claim.texts}"
         return Judged("undecided", why, seen.words, numbers, claim.form, seen.instead)
     return settled(claim, numbers, seen.words, seen.instead)
 

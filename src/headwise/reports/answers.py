@@ -92,7 +92,8 @@ def verdict(votes: Sequence[tuple[str, Vote]], undecided: Sequence[tuple[str, Vo
     matters = any(vote.tested == MATTERS for _, vote in votes)
     yes = "Yes, as far as was measured" if matters else "In the mean over heads, yes"
     lead = {"no": "No, not the raw weights", "with care": "With care", "yes": yes}[worst]
-    reasons, names = "; ".join(vote.because for _, vote in deciding), ", ".join(name for name, _ in deciding)
+    reasons = "; ".join(vote.because for _, vote in deciding)
+    names = ", ".join(dict.fromkeys(name for name, _ in deciding))
     tests = "its one test" if len(votes) == 1 else f"of {len(votes)} tests"
     apart = f"; undecided: {unsure}" if unsure else ""
     return f"{lead}: {reasons}. Decided by {names}, {tests}{apart}."

@@ -14,7 +14,7 @@ from headwise.studies import tables as shares
 from headwise.studies.answers import Number
 from headwise.viewer.build import ascii_text as text
 
-LEAD = {"yes": "Yes", "with care": "With care", "no": "No"}
+LEAD = {"yes": "Yes", "with care": "With care", "no": "No", "undecided": "Undecided"}
 TESTED = {
     "unique": "Are the weights unique?",
     "alike": "Are the raw weights those that reach the output?",
@@ -35,7 +35,7 @@ TESTED_BY = {
 }
 SHOW = "What may be shown of its answer?"
 NOTHING = "Nothing, by what was tested."
-KINDS = {"yes": "yes", "with care": "care", "no": "no"}  # classes of the style sheets
+KINDS = {"yes": "yes", "with care": "care", "no": "no", "undecided": "muted"}  # classes of the style sheets
 
 
 def html(found: Judgement) -> str:
@@ -61,7 +61,7 @@ def style() -> str:
 
 def block(found: Judgement) -> Iterable[str]:
     """The answer, its numbers, the tests, and what may be written; the report's first page has the same."""
-    yield f'<p class="answer {KINDS[found.verdict]}">{lead_of(found)}</p>\n'
+    yield f'<p class="answer {KINDS[found.verdict]}">{LEAD[found.verdict]}</p>\n'
     yield f'<p class="short">{text(without_lead(found))}</p>\n'
     yield from _numbers(found.numbers)
     yield '<h2>The tests</h2>\n<div class="sheet"><table>\n'
@@ -80,14 +80,9 @@ def block(found: Judgement) -> Iterable[str]:
     yield f"<div><h2>You may not write</h2>{_list(found.may_not)}</div>\n</div>\n"
 
 
-def lead_of(found: Judgement) -> str:
-    """The answer in a word; none where every vote rests on too few texts."""
-    return LEAD[found.verdict] if found.votes or not found.undecided else "Undecided"
-
-
 def without_lead(found: Judgement) -> str:
     """The sentence after the answer, which does not say the answer again: Not the raw weights: …"""
-    rest = found.short.removeprefix(lead_of(found)).lstrip(",: ")
+    rest = found.short.removeprefix(LEAD[found.verdict]).lstrip(",: ")
     return rest[:1].upper() + rest[1:]
 
 
@@ -115,7 +110,7 @@ def markdown(found: Judgement, *, level: int = 1) -> str:
     tests += [f"| {TESTED[tested]} | undecided | {because} | `{study}` |" for study, tested, because in found.undecided]
     tests += [f"| {TESTED[one]} | not tested | {TESTED_BY[one]} | |" for one in found.not_tested]
     lines = [
-        f"{head} {QUESTION}", "", f"**{lead_of(found)}.** {without_lead(found)}", "", _subject(found), "",
+        f"{head} {QUESTION}", "", f"**{LEAD[found.verdict]}.** {without_lead(found)}", "", _subject(found), "",
         *(["| number | 95 % interval | n |", "|---|---|---|", *rows, ""] if rows else []),
         "| test | vote | because | study |", "|---|---|---|---|", *tests, "",
         f"{sub} {SHOW}", "", found.instead, "",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import polars as pl
 
@@ -26,10 +26,10 @@ from headwise.studies.lamps import ALL
 from headwise.studies.tables import first_stack, percent
 from headwise.studies.tables import heads as names_of
 
-SCHEMA = "headwise-verdict-1"
+SCHEMA = "headwise-verdict-2"
 QUESTION = "May a heatmap of this model's attention be shown as an explanation?"
 SHARES = {
-    "null_share": "of the squared weights change nothing",
+    "null_share": "of the squared weights change nothing, if weights may be negative",
     "unique_rows": "of a text's rows, in the mean over texts, have weights that no others can replace",
     "carried": "of what is sent follows the weights",
     "parked": "of the weight is parked on no word (special tokens, periods, commas; a decoder's first token)",
@@ -38,6 +38,8 @@ COUNTS = {
     "sink_share": f"of the heads are sinks: {percent(SINK)} of their weight or more is parked so",
     "shown_share": "of the heads have maps that may be shown",
 }
+Decision = Verdict | Literal["undecided"]  # where no vote counts
+DECISIONS: tuple[Decision, ...] = ("no", "undecided", "with care", "yes")  # the worst first
 NAMES = ("verdict", *SHARES, *COUNTS, "accuracy", "texts", "heads")  # what --fail-if may ask
 
 
@@ -45,7 +47,7 @@ NAMES = ("verdict", *SHARES, *COUNTS, "accuracy", "texts", "heads")  # what --fa
 class Judgement:
     """All that the one page says. `facts`: model, its weights' hash, corpus, versions, date."""
 
-    verdict: Verdict
+    verdict: Decision
     short: str
     decided_by: tuple[str, ...]
     votes: tuple[tuple[str, Tested, Verdict, str], ...]  # study, what was tested, vote, because
@@ -72,13 +74,13 @@ def judged(results: Results, right: Sequence[bool] = ()) -> Judgement:
     votes = [(name, vote) for name, result in results.items() for vote in votes_of(name, result)]
     cast, undecided = [vote for _, vote in votes], undecided_of(results)
     open_ = {vote.tested: vote.because for _, vote in undecided if vote.tested not in {one.tested for one in cast}}
-    worst = worst_of([vote.verdict for _, vote in votes]) or "with care"
+    worst: Decision = worst_of([vote.verdict for _, vote in votes]) or "undecided"
     outcome, holding, facts = outcomes(cast), holdings(cast), facts_of(results)
     may, may_not = sentences(outcome, holding)
     return Judgement(
         verdict=worst,
         short=verdict(votes, undecided),
-        decided_by=tuple(name for name, vote in votes if vote.verdict == worst),
+        decided_by=tuple(dict.fromkeys(name for name, vote in votes if vote.verdict == worst)),
         votes=tuple((name, vote.tested, vote.verdict, vote.because) for name, vote in votes),
         numbers=(*map(of_enough, _told(votes, undecided, worst, results)), *accuracy_of(right)),
         may=may,
@@ -107,13 +109,13 @@ def _undecided(why: str) -> str:
 
 
 def _told(
-    votes: Sequence[tuple[str, Vote]], undecided: Sequence[tuple[str, Vote]], worst: Verdict, results: Results
+    votes: Sequence[tuple[str, Vote]], undecided: Sequence[tuple[str, Vote]], worst: Decision, results: Results
 ) -> tuple[Number, ...]:
     """The numbers of all votes; those of votes that do not count stand last."""
     return (*deciding(votes, worst, results), *(number for _, vote in undecided for number in vote.numbers))
 
 
-def deciding(votes: Sequence[tuple[str, Vote]], worst: Verdict, results: Results) -> tuple[Number, ...]:
+def deciding(votes: Sequence[tuple[str, Vote]], worst: Decision, results: Results) -> tuple[Number, ...]:
     """Every number that a vote rests on, those of the votes that decided first; the lamps have theirs in a table."""
     lamps = numbers_of(results["lamps"].table, _needed(votes, results)) if "lamps" in results else ()
     lit = any(name == "lamps" and vote.verdict == worst for name, vote in votes)

@@ -11,6 +11,7 @@ Intervals are mean ± 1.96 standard errors over texts. A text counts for a metho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,8 +188,9 @@ class Faithfulness(Study):
         told = "; ".join(f"{row['method']} {_gain(row)}" for row in shown.iter_rows(named=True))
         yield Answer(
             BELIEVE,
-            f"How far the prediction falls without the tokens that an explanation names, beyond random ones: {told}, "
-            f"over {counted(best['texts'], 'text')} (95\u00a0% intervals){_best(best, len(gains))}.",
+            f"How far the prediction's probability falls without the tokens that an explanation names (mean over "
+            f"{percent(min(self.fractions))} to {percent(max(self.fractions))} of the tokens taken away), beyond "
+            f"random ones: {told}, over {counted(best['texts'], 'text')}{_intervals(best)}{_best(best, len(gains))}.",
             vote=_vote(attention.row(0, named=True), ranked, setting) if len(attention) else None,
         )
 
@@ -256,6 +258,10 @@ def _best(row: Mapping[str, Any], methods: int) -> str:
     return "" if few(row["texts"]) else f"; {row['method']} is the best of {methods} here"
 
 
+def _intervals(row: Mapping[str, Any]) -> str:
+    return " (95\u00a0% intervals)" if math.isfinite(row["comprehensiveness_gain_low"]) else ""
+
+
 def _gain(row: Mapping[str, Any]) -> str:
     low, high = (row[f"comprehensiveness_gain_{end}"] for end in ("low", "high"))
     return f"{row['comprehensiveness_gain']:+.3f} ({between(low, high, '+.3f')})"
@@ -284,7 +290,10 @@ def _number(row: Mapping[str, Any], setting: Setting) -> Number:
     """A method's gain over random tokens."""
     value, low, high = (row[f"comprehensiveness_gain{end}"] for end in ("", "_low", "_high"))
     what = f" ({_raw(setting)})" if row["method"] == ATTENTION else ""
-    says = f"of probability is lost without the tokens that {row['method']} names{what}, beyond random ones"
+    says = (
+        f"is how much further the probability falls without the tokens that {row['method']} names{what} than without "
+        "random ones"
+    )
     return Number(f"gain_{row['method']}", says, value, low, high, int(row["texts"]), share=False)
 
 

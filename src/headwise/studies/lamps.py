@@ -113,7 +113,9 @@ class Lit(Study):
         lit = {row["name"]: lamps(head_of(row)) for row in heads.iter_rows(named=True)}
         by = f"by the lamps {ASKED['unique'].lower()} and {ASKED['carries'].lower()} in the mean over {texts}"
         yield Answer(BELIEVE, f"{summed_up(list(lit.values()), asks='')[:-1]} ({by}).")
-        yield _voted(whole, lit, "unique", "null_share", "of the squared weights change nothing")
+        yield _voted(
+            whole, lit, "unique", "null_share", "of the squared weights change nothing, if weights may be negative"
+        )
         yield _voted(whole, lit, "carries", "carried", "of what is sent follows the weights")
         sinks = heads.filter(pl.col("sink")).sort("parked", descending=True)
         if len(sinks):
