@@ -59,7 +59,8 @@ class Quantity(Entry[Any]):
     is non-negative and sums to 1, where it is defined. `residual`: the residual connection is inside (of mixing
     quantities), so what multiplies them through the layers must not add it again. `mean`: the mean over heads says
     something (of attention quantities). `quick`: cheap enough to be shown at once. `cost` is for people; `work`, of a
-    text and model, counts multiplications beyond those of the pass that is made anyway. `paper` is an address.
+    text and model, counts multiplications beyond those of the pass that is made anyway. `needs`, of a model and its
+    first layer, raises where that model cannot have it, before anything is computed. `paper` is an address.
     """
 
     kind: Kind = "attention"
@@ -73,6 +74,7 @@ class Quantity(Entry[Any]):
     quick: bool = False
     cost: str = "a few products a layer"
     work: Callable[[Size], float] | None = None
+    needs: Callable[[Any, Layer], None] | None = None
     paper: str = ""
 
     def __post_init__(self) -> None:

@@ -67,6 +67,23 @@ def test_a_click_switches_it_off_and_another_on_again(html: str, open_html: Open
     assert page.get_attribute(".off", "data-off") == ""
 
 
+def test_side_by_side_compares_like_with_like_or_says_that_it_does_not(html: str, open_html: Open) -> None:
+    """ "Largest difference" was of raw weights with a head off and of effective ones of the model as it is."""
+    opened = open_html(html, "#view=compare&layer=1&head=2&quantity=without-L0.H1").drawn()
+    page = opened.page
+    assert page.input_value('[data-control="quantity2"]') == "raw"
+    models = "on the left the model with L0.H1 off, on the right as it is. Pearson"
+    assert page.inner_text(".finding").startswith(f"One quantity of two models: {models}")
+    opened.to(view="compare", layer=1, head=2, quantity="without-L0.H1", quantity2="effective")
+    both = "Two models and two quantities, so the numbers do not tell what switching a head off changed: "
+    assert page.inner_text(".finding").startswith(both + models)
+    opened.to(view="compare", layer=1, head=2, quantity="raw")
+    assert page.input_value('[data-control="quantity2"]') == "effective"
+    assert page.inner_text(".finding").startswith("Two quantities of one model. Pearson")
+    opened.to(view="compare", layer=1, head=2, quantity="effective")
+    assert page.input_value('[data-control="quantity2"]') == "raw", "never a map beside itself, unasked"
+
+
 def test_other_heads_are_offered_by_name_and_a_file_is_never_live(html: str, open_html: Open) -> None:
     opened = open_html(html, "#view=model").drawn()
     assert "Switch a head off and see what changes: L0.H1" in opened.page.locator(".off").inner_text()

@@ -149,6 +149,7 @@ def test_a_thumbnail_opens_its_head(html: str, open_html: Open) -> None:
 def test_the_comparison_has_one_scale_and_says_how_alike_the_maps_are(page: Page, html: str, open_html: Open) -> None:
     opened = open_html(html, "#view=compare&layer=0&head=0&quantity=raw&quantity2=norm").drawn()
     assert "correlation of the two maps: 1.00" in opened.page.inner_text(".finding")  # norm is three times raw here
+    assert opened.page.inner_text(".finding").endswith("Their units differ, so no difference is told.")
     top = float(opened.page.locator(".ends span").last.inner_text())
     assert top >= page.stacks[0].quantities[2].values[0, 0].max()
 
@@ -214,7 +215,7 @@ def test_a_lamp_that_is_held_back_has_a_mark_of_its_own(open_html: Open) -> None
 
 def test_the_strip_shows_telling_heads_and_opens_them(open_html: Open) -> None:
     page = full_page()
-    told = (Telling("previous token", 1, 2, 0.5), Telling("parks most", 0, 1, 0.9))
+    told = (Telling("previous token", 1, 2, 0.5), Telling("a sink", 0, 1, 0.9))
     shown = replace(
         page, answer="The model says: <b>positive</b> (97 %)", stacks=(replace(page.stacks[0], telling=told),)
     )

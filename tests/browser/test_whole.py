@@ -48,7 +48,9 @@ def test_maps_that_are_the_same_are_said_to_be(page: Page, open_html: Open) -> N
     opened = open_html(html_of(page), "#view=compare&quantity=raw&quantity2=raw&layer=1&head=2").drawn()
     assert opened.page.inner_text(".finding") == "The two maps are the same, to the digits that the page holds."
     opened.to(view="compare", quantity="raw", quantity2="effective")
-    assert opened.page.inner_text(".finding").startswith("Pearson correlation of the two maps: 0.")
+    assert opened.page.inner_text(".finding").startswith(
+        "Two quantities of one model. Pearson correlation of the two maps: 0."
+    )
 
 
 @pytest.mark.parametrize("width", [420, 800, 1300])

@@ -315,6 +315,23 @@ def test_a_quantity_without_heads_is_a_row_a_layer(headwise):
     assert "H0" not in out
 
 
+def test_a_page_that_lacks_what_was_asked_for_says_so(headwise, tmp_path):
+    """`--with output-weighted` of a model without an output wrote a page without it, and not a word."""
+    asked = ("view", TEXT, "--model", "tiny:bert", "--out", str(tmp_path / "p.html"))
+    says = "output-weighted needs a model with an output, but tiny:bert (BertModel) has no head for texts"
+    code, _, err = headwise(*asked, "--with", "output-weighted,raw-mean")
+    assert code == 0
+    told = [line for line in err.splitlines() if "not on the page" in line]
+    assert len(told) == 1
+    assert told[0].startswith(f"not on the page: {says}; load it with task=")
+    assert "not on the page" not in headwise(*asked)[2]
+    (tmp_path / "p.html").unlink()
+    code, _, err = headwise(*asked, "--quantities", "output-weighted")
+    assert code == 2
+    assert says in err
+    assert not (tmp_path / "p.html").exists(), "a page of nothing"
+
+
 def test_of_a_long_text_the_strongest_entries(headwise, tmp_path):
     saved, page = tmp_path / "long.safetensors", tmp_path / "long.html"
     code, out, err = headwise("inspect", TEXT, "--model", "tiny:gpt2", "--keep", "top", "--save", str(saved))

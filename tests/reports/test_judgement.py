@@ -17,6 +17,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from headwise.cli import main
+from headwise.models.packaged import real_name
 from headwise.reports.onepage import TESTED, TESTED_BY, amount, card, html, interval, markdown, percent, without_lead
 from headwise.reports.sentences import OF_WEIGHTS, SENTENCES, sentences
 from headwise.reports.verdict import (
@@ -27,7 +28,6 @@ from headwise.reports.verdict import (
     numbers_of,
     outcomes,
     plain,
-    real_name,
 )
 from headwise.studies.answers import VERDICTS, Number, Tested, Vote
 

@@ -141,6 +141,33 @@ def test_what_is_not_there_says_how_to_ask_for_it() -> None:
     assert all("`headwise view --with " in said for said in (LEFT_OUT, DEAR, SLOW))
 
 
+@pytest.mark.parametrize(
+    ("family", "task", "there"),
+    [("tiny:bert", None, False), ("tiny:bert", "classification", True), ("tiny:gpt2", "causal-lm", True)],
+)
+def test_what_a_model_cannot_have_is_not_offered(
+    family: str, task: str | None, there: bool, load: Callable[..., Any]
+) -> None:
+    """ "Left out, to be quick; ask for it" was said of what a model without an output can never give."""
+    missing = dict(page_of_trace(load(family, task=task).trace(LONG), besides=()).missing)
+    said = missing["output-weighted"]
+    assert (said == LEFT_OUT.format("output-weighted")) == there
+    assert there or said.startswith("output-weighted needs a model with an output, but tiny:bert (BertModel) has no")
+    assert missing["globenc"] == LEFT_OUT.format("globenc")
+
+
+def test_a_saved_trace_does_not_offer_what_runs_the_model(load: Callable[..., Any], tmp_path) -> None:
+    opened = open_trace(load("tiny:bert").trace(LONG).save(tmp_path / "t.safetensors"))
+    missing = dict(page_of_trace(opened, besides=()).missing)
+    assert missing["hidden-token"].startswith("hidden-token needs passes through the model, but this trace was opened")
+    assert missing["globenc"] == LEFT_OUT.format("globenc")
+
+
+def test_a_page_names_its_model_as_the_world_knows_it() -> None:
+    assert page_of_trace(FakeTrace(model_name="demo")).model == "all-MiniLM-L6-v2 (demo)"
+    assert page_of_trace(FakeTrace(model_name="demo-nmt")).model == "demo-nmt"
+
+
 def test_the_page_of_a_reopened_trace_says_why_it_has_no_answer(load: Callable[..., Any], tmp_path) -> None:
     trace = load("tiny:gpt2", task="causal-lm").trace("the old river")
     trace.save(tmp_path / "t.safetensors")

@@ -56,11 +56,31 @@ def test_periods_and_special_tokens_are_no_words(causal: bool, places: list[int]
 
 def test_the_strip_tells_each_kind_once() -> None:
     found = {one.what: (one.layer, one.head) for one in telling(stack_of(raw()))}
-    assert found == {"far words": (1, 0), "previous token": (0, 0), "the token itself": (0, 2), "parks most": (0, 1)}
+    assert found == {"far words": (1, 0), "previous token": (0, 0), "the token itself": (0, 2), "a sink": (0, 1)}
     known = stack_of(raw())
     assert known.facts is not None
     known.facts.null_share[1, 2] = 0.4
-    assert {one.what: one.score for one in telling(known)}["changes nothing"] == pytest.approx(0.4)
+    assert "least unique" not in {one.what for one in telling(known)}, "its lamp says that no other weights would do"
+    known.facts.lamps[1, 2] = lamps(Head(null_share=0.4, unique_rows=0.0, carried=0.9, parked=0.1))
+    assert {one.what: one.score for one in telling(known)}["least unique"] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("what", ["previous token", "next token", "the token itself"])
+def test_a_sink_is_told_as_a_sink_and_as_nothing_else(what: str) -> None:
+    maps = np.full((2, 3, 7, 7), 0.01, np.float32)
+    maps[0, 1] += np.eye(7, k={"previous token": -1, "next token": 1, "the token itself": 0}[what], dtype=np.float32)
+    assert {one.what for one in telling(stack_of(maps, sinks=()))} >= {what}
+    parked = {one.what: (one.layer, one.head) for one in telling(stack_of(maps, sinks=((0, 1),)))}
+    assert what not in parked
+    assert parked["a sink"] == (0, 1)
+
+
+def test_a_sink_that_is_told_for_its_null_space_is_named_one() -> None:
+    known = stack_of(raw())
+    assert known.facts is not None
+    known.facts.null_share[1, 1] = 0.4
+    known.facts.lamps[1, 1] = lamps(Head(null_share=0.4, unique_rows=0.0, carried=0.9, parked=0.9))
+    assert "least unique (a sink here)" in {one.what for one in telling(known)}
 
 
 def test_a_head_that_looks_at_what_came_after_the_same_word() -> None:

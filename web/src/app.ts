@@ -162,7 +162,7 @@ export class App {
   private notes(page: Page): HTMLElement {
     const named = (name: string) => page.stacks.flatMap((stack) => stack.quantities).find((quantity) => quantity.name === name)?.label ?? name;
     const has = page.stacks.map((stack) => `${stackName(stack.name)}: ${stack.quantities.map((quantity) => quantity.label[0]!.toLowerCase() + quantity.label.slice(1)).join(", ")}.`);
-    const lacks = this.page.missing.map(([name, reason]) => `Not here: ${named(name)}. ${reason}`);
+    const lacks = this.page.missing.map(([name, reason]) => (reason.startsWith(name) ? `Not here: ${reason}` : `Not here: ${named(name)}. ${reason}`));
     const precise = page.exact ? "Every value is stored to three significant digits." : "Values are stored to three significant digits, small ones to fewer, so that the page stays small.";
     const offline = "The page is complete in itself and makes no connection.";
     return el("details", { class: "notes" }, el("summary", {}, "What this page holds"), el("ul", {}, ...[...page.notes, ...has, ...lacks, precise, offline].map((line) => el("li", {}, line))));

@@ -4,7 +4,7 @@ import { headsShown } from "./chips";
 import { numberText } from "./decode";
 import { el } from "./dom";
 import { type Facts, headName, type Lamp, type Quantity } from "./page";
-import { type Model, type Place, placeOf } from "./state";
+import { type Model, type Place, placeOf, WITHOUT } from "./state";
 
 /** Three lamps, one a question (headwise.lamps in Python lights them), and behind them the numbers they come from. */
 export class Badge {
@@ -20,7 +20,7 @@ export class Badge {
     const several = state.view === "model" || (state.view === "head" && headsShown(place.quantity, state.heads).length !== 1);
     this.node.hidden = !facts || place.quantity.kind !== "attention";
     if (!facts || this.node.hidden) return;
-    if (place.quantity.name.startsWith("without-")) return this.unjudged();
+    if (place.quantity.name.startsWith(WITHOUT)) return this.unjudged();
     const at = state.view === "head" && !several ? headsShown(place.quantity, state.heads)[0]! : place.headAt;
     const toggle = () => ((this.open = !this.open), this.update());
     this.node.dataset.show = several ? "" : facts.lamps[place.layerAt]![at]!.show;

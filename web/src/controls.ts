@@ -64,10 +64,10 @@ function quantityOptions(model: Model): [string, string, string][] {
   return placeOf(model.page, model.state).stack.quantities.map((quantity) => [quantity.name, quantity.label, KINDS[quantity.kind]]);
 }
 
-function choice(model: Model, label: string, key: keyof State, options: () => [string, string, string?][]): Control {
+function choice(model: Model, label: string, key: keyof State, options: () => [string, string, string?][], now = () => String(model.state[key])): Control {
   const select = el("select", { "data-control": key, change: () => model.set({ [key]: select.value }) });
   const node = el("label", { class: "control" }, el("span", {}, label), select);
-  return { node, update: () => setOptions(select, options(), String(model.state[key])) };
+  return { node, update: () => setOptions(select, options(), now()) };
 }
 
 /** A number with a step down and a step up, as the arrow keys do. */
@@ -114,7 +114,7 @@ function slider(model: Model): Control {
 
 /** The right-hand side of the comparison. */
 function second(model: Model): Control {
-  const quantity = choice(model, "Compare with", "quantity2", () => quantityOptions(model));
+  const quantity = choice(model, "Compare with", "quantity2", () => quantityOptions(model), () => secondPlaceOf(model.page, model.state).quantity.name);
   const pick = (label: string, key: "layer2" | "head2", own: (place: Quantity) => number[]) => {
     const select = el("select", { "data-control": key, change: () => model.set({ [key]: Number(select.value) }) });
     const update = () => setOptions(select, [["-1", "the same"], ...own(secondPlaceOf(model.page, model.state).quantity).map((n): [string, string] => [String(n), String(n)])], String(model.state[key]));

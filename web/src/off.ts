@@ -26,7 +26,7 @@ export class Off {
     const go = (stack: string, layer: number, head: number) => this.model.set({ stack, layer, head, quantity: one.quantity, ...(state.view === "head" ? { heads: String(head) } : {}) });
     const moved = one.moved.map(([stack, layer, head, share]) => el("button", { class: "quiet", "data-moved": `${stack} L${layer}.H${head}`, click: () => go(stack, layer, head) }, `${several ? `${stack} ` : ""}L${layer}.H${head} ${percent(share)}`));
     const beside = () => this.model.set({ view: "compare", quantity: "raw", quantity2: one.quantity, layer2: -1, head2: -1 });
-    const on = () => this.model.set({ quantity: "raw", ...(state.quantity2 === one.quantity ? { quantity2: "effective" } : {}) });
+    const on = () => this.model.set({ quantity: "raw", ...(state.quantity2 === one.quantity ? { quantity2: "" } : {}) });
     return [
       el("p", {}, el("b", {}, `${one.name} is switched off. `), one.says),
       page.answer && one.answers ? el("dl", {}, el("dt", {}, "before"), el("dd", {}, visible(page.answer)), el("dt", {}, "without it"), el("dd", { "data-after": true }, visible(one.answers))) : el("span", { hidden: true }),

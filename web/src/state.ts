@@ -22,7 +22,7 @@ export interface State {
   scale: "map" | "all";
   curve: "linear" | "root";
   way: "from" | "to"; // what the token takes from, or where it goes to
-  quantity2: string;
+  quantity2: string; // empty: what is best beside the one on the left
   layer2: number;
   head2: number;
   theme: "auto" | "light" | "dark";
@@ -44,11 +44,13 @@ const DEFAULTS: State = {
   scale: "map",
   curve: "linear",
   way: "from",
-  quantity2: "effective",
+  quantity2: "",
   layer2: -1, // -1: the same as on the left
   head2: -1,
   theme: "auto",
 };
+
+export const WITHOUT = "without-"; // of quantities: raw weights with a head off
 
 const CHOICES: Partial<Record<keyof State, readonly string[]>> = {
   view: VIEWS,
@@ -79,7 +81,15 @@ export function secondPlaceOf(page: Page, state: State): Place {
   const { stack, stackAt } = placeOf(page, state);
   const layer = state.layer2 < 0 ? state.layer : state.layer2;
   const head = state.head2 < 0 ? state.head : state.head2;
-  return { stack, stackAt, ...within(stack, state.quantity2, layer, head) };
+  return { stack, stackAt, ...within(stack, secondName(stack, state), layer, head) };
+}
+
+/** What stands on the right: as chosen; else the model as it is beside one with a head off, and effective weights beside others. */
+function secondName(stack: Stack, { quantity, quantity2 }: State): string {
+  if (quantity2) return quantity2;
+  const wanted = quantity.startsWith(WITHOUT) || quantity === "effective" ? "raw" : "effective";
+  const other = stack.quantities.find((each) => each.name === wanted) ?? stack.quantities.find((each) => each.name !== quantity);
+  return other?.name ?? quantity;
 }
 
 function within(stack: Stack, name: string, layer: number, head: number) {
@@ -150,7 +160,6 @@ export class Model {
   private completed(state: State): State {
     const { stack, quantity, layerAt, headAt } = placeOf(this.page, state);
     const known = stack.quantities.some((each) => each.name === state.quantity2);
-    const other = stack.quantities.find((each) => each.name !== quantity.name) ?? quantity;
     return {
       ...state,
       stack: stack.name,
@@ -159,7 +168,7 @@ export class Model {
       head: quantity.kind === "attention" ? (quantity.heads[headAt] ?? 0) : state.head,
       token: state.token < stack.queries.tokens.length ? state.token : -1,
       key: state.key < stack.keys.tokens.length ? state.key : -1,
-      quantity2: known ? state.quantity2 : other.name,
+      quantity2: known ? state.quantity2 : "",
     };
   }
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
 from headwise.attributions import ORIGINS, Origins
 from headwise.attributions.hidden_token import check_draws, estimated
@@ -42,6 +43,7 @@ Gradients = list[Float[Tensor, "batch token d_model"]]
     distribution=True,
     cost="n·L backward passes",
     work=lambda size: 2 * size.tokens * size.layers * size.a_pass,
+    needs=lambda model, _: check_output(model),
     paper="https://arxiv.org/abs/1908.04211v1",
     order=20,
 )
@@ -74,11 +76,31 @@ def check_target(model: Model, target: str | int, labels: Tensor | None) -> None
         raise InputError(f"A target is {', '.join(TARGETS)} or the number of a class, but {target!r} was asked for.")
     if labels is not None and target != "gold":
         raise InputError(f"Labels are read for target='gold' only, but the target is {target!r}; leave labels out.")
+    _check_one_stack(model)
+
+
+def check_output(model: Model) -> None:
+    """That a model has one stack and a head for texts, by its class alone."""
+    _check_one_stack(model)
+    names = {base.__name__ for base in type(model.hf).__mro__}
+    classifies = names & set(MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES.values())
+    if not classifies and model.hf.get_output_embeddings() is None:
+        raise _headless(model)
+
+
+def _check_one_stack(model: Model) -> None:
     if model.is_encoder_decoder:
         raise ModelError(
             f"output-weighted needs one stack from input to output, but {model.name} reads its input again at every "
             "token it writes; use hidden-token for its encoder."
         )
+
+
+def _headless(model: Model) -> ModelError:
+    return ModelError(
+        f"output-weighted needs a model with an output, but {model.name} ({type(model.hf).__name__}) has no head "
+        "for texts; load it with task='classification' (a fine-tuned one), 'masked-lm' or 'causal-lm'."
+    )
 
 
 def output_slopes(model: Model, batch: Batch, x: Tensor, target: str | int, labels: Tensor | None) -> Gradients:
@@ -96,10 +118,7 @@ def _output(model: Model, batch: Batch, logits: Tensor | None, target: str | int
     """f, summed over the texts."""
     speaks = model.hf.get_output_embeddings() is not None
     if logits is None or (logits.ndim == 3 and not speaks):
-        raise ModelError(
-            f"output-weighted needs a model with an output, but {model.name} ({type(model.hf).__name__}) has no head "
-            "for texts; load it with task='classification' (a fine-tuned one), 'masked-lm' or 'causal-lm'."
-        )
+        raise _headless(model)
     if logits.ndim == 3 and target == "gold":
         return _likelihood(model, batch, logits, labels)
     rows = logits if logits.ndim == 2 else _read_rows(model, batch, logits)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from headwise.attributions import ORIGINS, Origins
 from headwise.attributions.mixing import has_residual, mixing_maps
+from headwise.measures.block import check
 from headwise.models.model import Model
 from headwise.quantities import SHARE
 from headwise.types import Batch
@@ -48,6 +49,7 @@ def rollout(model: Model, batch: Batch, *, mixing: str = "raw-mean") -> Origins:
     unit=SHARE,
     distribution=True,
     cost="that of alti and n³ a layer",
+    needs=lambda _, layer: check(layer, "alti"),
     paper="https://arxiv.org/abs/2203.04212",
     order=50,
 )

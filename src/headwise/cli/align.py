@@ -92,13 +92,14 @@ def _tell(result: Result, count: int) -> None:
     import polars as pl
 
     from headwise.engine.align import LINKS
+    from headwise.models.packaged import called
     from headwise.results.shown import number
     from headwise.studies.alignment import choice
 
     best = choice(result.state)
     how = "AER on the choosing part" if best["by"] == "chosen_aer" else "the agreement of both sides"
     print(
-        f"{count} pairs, {result.manifest['model']['name']}: {best['quantity']} of layer {best['layer']}, "
+        f"{count} pairs, {called(result.manifest['model']['name'])}: {best['quantity']} of layer {best['layer']}, "
         f"{best['position']} position, {best['extraction']}; chosen by {how}"
     )
     table = result.table.filter(pl.col("aer").is_not_null() & pl.col("head").is_null())

@@ -119,12 +119,13 @@ def _print(found: Explanation) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from headwise.models.packaged import called
     from headwise.results.shown import number
 
     console = Console(highlight=False, soft_wrap=True)
     p, value = math.exp(float(found.log_probability[0])), number(float(found.value[0]), ".4g")
     first = found.targets[0]
-    console.print(escape(f"{found.model_name}: {first}, {value}, probability {number(p, '.3g')}{first.among}"))
+    console.print(escape(f"{called(found.model_name)}: {first}, {value}, probability {number(p, '.3g')}{first.among}"))
     if found.note:
         console.print(escape(found.note))
     if found.verdict is not None:

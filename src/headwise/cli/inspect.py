@@ -153,6 +153,7 @@ def _inspect_long(
     from rich.console import Console
     from rich.text import Text as RichText
 
+    from headwise.models.packaged import called
     from headwise.results.shown import number
     from headwise.viewer.of_trace import answer_of
 
@@ -160,7 +161,9 @@ def _inspect_long(
     console = Console(highlight=False, soft_wrap=True)
     if said := answer_of(trace):
         console.print(RichText(said, style="bold"))
-    console.print(_rich_table(table, f"{trace.model_name}: raw attention in {len(trace.text)} tokens, mean over rows"))
+    console.print(
+        _rich_table(table, f"{called(trace.model_name)}: raw attention in {len(trace.text)} tokens, mean over rows")
+    )
     proof = f"Captured numbers reproduce the model to {number(trace.proof_error, '.0e')} (relative)."
     console.print(RichText(f"kept: the share of a row that its strongest entries hold. {proof}", style="dim"))
     for path in written:
@@ -279,13 +282,14 @@ def _print(
 
     from headwise.interventions.answered import unanswered
     from headwise.interventions.outcomes import kind_of
+    from headwise.models.packaged import called
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(RichText(" ".join(trace.queries(stack).tokens)))
     said = unanswered(trace.model) if answer is None else answer.says
     if said:
         console.print(RichText(said, style="bold"))
-    console.print(_rich_table(table, f"{trace.model_name}: {_named(quantity)}, mean over rows"))
+    console.print(_rich_table(table, f"{called(trace.model_name)}: {_named(quantity)}, mean over rows"))
     if LAMPS[0] in table.columns:
         console.print(RichText(LEGEND, style="dim"))
     if "matters" in table.columns:

@@ -209,7 +209,7 @@ def _every_first_by() -> list[list[str]]:
 
 def _of(result: Result) -> str:
     """What a result is of, for a caption: the checkpoint's own name."""
-    from headwise.reports.verdict import real_name
+    from headwise.models.packaged import real_name
 
     manifest = result.manifest
     name = real_name(manifest["model"]["name"])

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sys
 import webbrowser
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headwise.cli import options
 from headwise.errors import InputError
+
+if TYPE_CHECKING:
+    from headwise.traces import Trace
+    from headwise.viewer.payload import Page
 
 HELP = """One offline HTML page of a text: every head, and when not to believe its map.
 
@@ -110,16 +115,39 @@ def view(
     chosen: dict[str, Any] = choices_of(quantities, with_, everything=everything or senses or long)
     if not (senses or long):
         chosen |= {"matters": "exact" if exact else matters or everything, "off": named_heads(off), "syntax": syntax}
-    path = trace.save_html(out, **chosen)
+    path = trace.save_html(out, **chosen) if senses or long else saved(trace, out, chosen)
     print(written(path, path.stat().st_size))
     if open_:
         webbrowser.open(path.resolve().as_uri())
+
+
+def saved(trace: Trace, out: Path, chosen: Mapping[str, Any]) -> Path:
+    """The page of a text as a file; what it was asked for and does not have is told on the terminal."""
+    from headwise.viewer.view import view_of
+
+    made = view_of(trace, **chosen)
+    for line in lacking(made.page, chosen.get("quantities", chosen.get("besides"))):
+        print(line, file=sys.stderr)
+    return made.save(out)
 
 
 def written(path: Path, size: int) -> str:
     """Where the page is and how large; what to leave out where a browser will take long to open it."""
     large = "" if size <= LARGE else "; it is large: --keep top, fewer --quantities or a shorter text makes it smaller"
     return f"wrote {path} ({size / 2**20:.1f} MB); open it in any browser, it needs no network{large}"
+
+
+def lacking(page: Page, asked: Sequence[str] | None) -> list[str]:
+    """Of what was asked for (None: everything), a line for each that the page does not have, with the reason.
+
+    A page that would have nothing at all is an error.
+    """
+    there = {maps.name for stack in page.stacks for maps in stack.quantities}
+    reasons = {name: reason for name, reason in page.missing if name not in there}
+    if not there:
+        raise InputError("; ".join(reasons.values()) or "This text has nothing to show; pass a longer one.")
+    told = {name: reason for name, reason in reasons.items() if asked is None or name in asked}
+    return [f"not on the page: {why if why.startswith(name) else f'{name}. {why}'}" for name, why in told.items()]
 
 
 def choices_of(quantities: str | None, with_: str | None, *, everything: bool) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ import polars as pl
 
 from headwise.explanations.explanation import Explanation
 from headwise.explanations.trial import Trial
+from headwise.models.packaged import called
 from headwise.traces import WAYS
 
 
@@ -19,7 +20,7 @@ def figure(explanation: Explanation, target: int = 0) -> Any:
     scores = explanation.table_of(target).select("unit", "score")
     curves = curves_of(explanation.trial) if explanation.trial is not None and target == 0 else None
     caption = [explanation.verdict.sentence] if explanation.verdict is not None else []
-    title = f"{explanation.model_name}: {explanation.targets[target]}, by {explanation.method}"
+    title = f"{called(explanation.model_name)}: {explanation.targets[target]}, by {explanation.method}"
     return explained(scores, curves, title=title, caption=caption, unit=explanation.unit)
 
 

@@ -32,6 +32,7 @@ ROWS, TILE = 64, 2**18  # query rows, and numbers of u, formed at once
     unit=SHARE,
     distribution=True,
     cost="n²·H·d a layer",
+    needs=lambda _, layer: check(layer, "alti"),
     paper="https://arxiv.org/abs/2203.04212",
     order=70,
 )

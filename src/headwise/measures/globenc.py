@@ -31,6 +31,7 @@ from headwise.types import Layer
     unit=SHARE,
     distribution=True,
     cost="n²·H² a layer",
+    needs=lambda _, layer: check_norms(layer),
     paper="https://arxiv.org/abs/2205.03286",
     order=60,
 )
@@ -43,15 +44,19 @@ def globenc(layer: Layer) -> Float[Tensor, "batch query key"]:
 
 def lengths(layer: Layer) -> Float[Tensor, "batch query key"]:
     """‖N₂ N₁ u_ij‖ before any σ_i of N₁ or N₂ divides the row."""
-    check(layer, "globenc")
+    check_norms(layer)
     circuit = layer.circuit
-    if circuit.last is None:
+    first = [circuit.outer] if circuit.post and circuit.outer is not None else []
+    return with_own(layer, [*first, circuit.last])
+
+
+def check_norms(layer: Layer) -> None:
+    check(layer, "globenc")
+    if layer.circuit.last is None:
         raise ModelError(
             "globenc needs a norm layer that reads the output of the block, but this model has none there; use "
             "norm-residual or alti."
         )
-    first = [circuit.outer] if circuit.post and circuit.outer is not None else []
-    return with_own(layer, [*first, circuit.last])
 
 
 def scaled(layer: Layer) -> Float[Tensor, "batch query key"]:

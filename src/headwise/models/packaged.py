@@ -410,6 +410,22 @@ SHIPPED: Mapping[str, Path] = {"demo-nmt": Path(__file__).parent / "weights" / "
 PACKAGED: Mapping[str, Package] = {package.name: package for package in (_DEMO, _DEMO_LLM, _DEMO_BASE, _DEMO_WHISPER)}
 
 
+def real_name(name: str) -> str:
+    """The checkpoint behind a short name: demo is all-MiniLM-L6-v2."""
+    package = PACKAGED.get(name)
+    return name if package is None or package.hub is None else package.hub.rpartition("/")[2]
+
+
+def called(name: str) -> str:
+    """A model in headings: by its real name, and as it was asked for.
+
+    >>> called("demo"), called("demo-nmt"), called("./mine")
+    ('all-MiniLM-L6-v2 (demo)', 'demo-nmt', './mine')
+    """
+    real = real_name(name)
+    return name if real == name else f"{real} ({name})"
+
+
 # What is not a model: word vectors (headwise.models.glove) and the tagger of headwise.text.tags.
 
 _SPACY_FILES = (

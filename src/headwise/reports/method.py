@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from headwise.models.packaged import real_name
 from headwise.reports.answers import Results
 from headwise.reports.plan import Agenda
-from headwise.reports.verdict import real_name
 from headwise.results.shown import number
 from headwise.studies import STUDIES
 from headwise.studies.tables import counted

@@ -17,6 +17,7 @@ from typing import Any
 
 import polars as pl
 
+from headwise.models.packaged import real_name
 from headwise.papers import PAPERS, Claim, Evidence, Item, Job, Judged, Paper, judge
 from headwise.papers.claim import counts_of
 from headwise.papers.controls import Beside
@@ -24,7 +25,7 @@ from headwise.reports.answers import Card, Results, cards, summary, texts_read
 from headwise.reports.method import method
 from headwise.reports.onepage import block, made_of
 from headwise.reports.plan import Agenda
-from headwise.reports.verdict import QUESTION, Judgement, judged, real_name
+from headwise.reports.verdict import QUESTION, Judgement, judged
 from headwise.results import Result
 from headwise.results.shown import number, spaced
 from headwise.studies import STUDIES

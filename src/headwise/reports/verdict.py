@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import polars as pl
 
 from headwise.lamps import SINK
-from headwise.models.packaged import PACKAGED
+from headwise.models.packaged import real_name
 from headwise.reports.answers import ABLATION, MATTERS, Results, answers_of, said_of, summary, verdict
 from headwise.reports.intervals import of_enough, with_intervals
 from headwise.reports.sentences import NOT_TESTED, UNDECIDED, holdings, instead, sentences, to_test
@@ -206,9 +206,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def real_name(name: str) -> str:
-    """The checkpoint behind a short name: demo is all-MiniLM-L6-v2."""
-    package = PACKAGED.get(name)
-    return name if package is None or package.hub is None else package.hub.rpartition("/")[2]

@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from headwise.errors import InputError
 from headwise.models.model import Model
+from headwise.models.packaged import called
 from headwise.server import stored
 from headwise.server.answer import MOST_CHARACTERS, SETS, asked, examples, mask_of, page_for, quantity_labels
 from headwise.server.guard import Guard, refused
@@ -65,7 +66,7 @@ class Shop:
         limits = {"characters": MOST_CHARACTERS, "tokens": self.max_tokens}
         return JSONResponse(
             {"models": list(self.models), "sets": list(SETS), "quantities": names, "limits": limits,
-             "results": str(self.results),
+             "results": str(self.results), "called": {name: called(name) for name in self.models},
              "examples": {name: examples(model) for name, model in self.models.items()},
              "masks": {name: mask_of(model) for name, model in self.models.items()}}
         )  # fmt: skip

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from headwise.errors import InputError
+from headwise.models.packaged import called
 from headwise.results import Result, open_result
 from headwise.results.result import MANIFEST, STATE, TABLE, figure_file, read_manifest
 from headwise.results.shown import shown
@@ -74,7 +75,7 @@ def _listed_result(folder: Path) -> dict[str, Any] | None:
     """What the list says of a result; None of a folder whose manifest is another program's."""
     try:
         manifest = read_manifest(folder)
-        return {"study": str(manifest["study"]), "model": str(manifest["model"]["name"]),
+        return {"study": str(manifest["study"]), "model": called(str(manifest["model"]["name"])),
                 "corpus": str(manifest["plan"]["corpus"]["name"]), "time": str(manifest.get("time", ""))}  # fmt: skip
     except (InputError, KeyError, TypeError):
         return None
@@ -105,7 +106,7 @@ def described(root: Path, at: str) -> dict[str, Any]:
     return {
         "at": at,
         "study": manifest.get("study"),
-        "model": (manifest.get("model") or {}).get("name"),
+        "model": called(str((manifest.get("model") or {}).get("name"))),
         "corpus": ((manifest.get("plan") or {}).get("corpus") or {}).get("name"),
         "documents": manifest.get("documents"),
         "tokens": manifest.get("tokens"),

@@ -279,7 +279,7 @@ class Trace(Shown):
 
     def _of_cell(self, way: str, layer: int, head: int, query: int, key: int, stack: str | None) -> Any:
         self._cell(layer, head, query, key, stack)
-        self._check_model(way)
+        self.check_model(way)
         with self.as_read():
             return WAYS[way](self, self._stack(stack), layer, head, query, key)
 
@@ -299,7 +299,7 @@ class Trace(Shown):
         Direct parts, which add up, and what passes through a head in all; `options` are those of paths (attention,
         gate). See `headwise.explanations.explain`; the model is run again and needs a head of its own.
         """
-        self._check_model("brought")
+        self.check_model("brought")
         with self.as_read():
             return WAYS["brought"](self.model, self.text, self.target, **options)
 
@@ -307,7 +307,8 @@ class Trace(Shown):
         """The model as it was when it read the text: under `change` and nothing else. Every pass of a trace is so."""
         return nullcontext() if self.model is None else self.model.exactly(*self.change)
 
-    def _check_model(self, name: str) -> None:
+    def check_model(self, name: str) -> None:
+        """Refuse what runs the model where a trace has none."""
         if self.model is None:
             raise InputError(
                 f"{name} needs passes through the model, but this trace was opened from a file; load {self.model_name} "
@@ -325,7 +326,7 @@ class Trace(Shown):
         """What a method that runs the model itself gives for this text, for the layers that the trace holds."""
         if self._stack(stack) != self.stacks[0]:
             raise InputError(f"{name} is about the {self.stacks[0]} stack, but {stack} was asked for.")
-        self._check_model(name)
+        self.check_model(name)
         check_options(name, signature or method, options)
         batch = self.model.batch([self.text], [] if self.target is None else [self.target])
         with self.as_read():

@@ -16,6 +16,7 @@ from headwise.errors import InputError
 from headwise.explanations.explanation import Explanation
 from headwise.explanations.figures import curves_of
 from headwise.explanations.verdict import needed
+from headwise.models.packaged import called
 from headwise.results.files import write_files
 from headwise.traces import WAYS
 from headwise.viewer.build import framed, small_page
@@ -34,7 +35,7 @@ def payload(explanation: Explanation) -> dict[str, Any]:
     methods = {explanation.method: explanation.scores, **explanation.columns, **explanation.others}
     trial, said = explanation.trial, explanation.verdict
     return {
-        "model": explanation.model_name,
+        "model": called(explanation.model_name),
         "method": explanation.method,
         "unit": explanation.unit,
         "targets": [{"name": t.name, "kind": t.kind, "of": t.of, "rather": t.rather_name} for t in explanation.targets],

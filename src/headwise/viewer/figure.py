@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from headwise.models.packaged import called
 from headwise.quantities import ATTENTION
 from headwise.results.shown import number
 from headwise.traces import WAYS, NullSpace, Trace
@@ -38,7 +39,7 @@ def figure(
     row = pinned_down(trace, layer, head, query, stack) if len(keys) <= LONGEST_WHISKERS else None
     return head_figure(
         panels(trace, place, head, words, stack), froms, tos, row=row,
-        title=f"{trace.model_name}{trace.changed_by}, layer {layer}, head {head} (L{layer}.H{head})",
+        title=f"{called(trace.model_name)}{trace.changed_by}, layer {layer}, head {head} (L{layer}.H{head})",
         caption=caption(trace.nullspace(stack=stack), place, head),
     )  # fmt: skip
 

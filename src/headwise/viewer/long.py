@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.errors import InputError
+from headwise.models.packaged import called
 from headwise.quantities import find
 from headwise.traces import LongTrace
 from headwise.traces.long import BLOCK
@@ -34,7 +35,7 @@ DECADES = 9  # from the largest entry of a head down to what counts as zero
 def page(trace: LongTrace, *, quantities: Sequence[str] | None = None, heads: Sequence[str] | None = None) -> str:
     """The whole page, in ASCII."""
     data = payload(trace, quantities, heads)
-    return small_page("long", f"{trace.model_name} - headwise", data, does="draws its maps")
+    return small_page("long", f"{called(trace.model_name)} - headwise", data, does="draws its maps")
 
 
 def payload(
@@ -43,7 +44,7 @@ def payload(
     """What the page shows, as plain numbers and text."""
     names = tuple(quantities or trace.quantities)
     return {
-        "model": trace.model_name,
+        "model": called(trace.model_name),
         "answer": answer_of(trace),
         "error": f"{max(trace.proof_error, trace.output_error):.0e}",
         "stacks": [dict(_stack(trace, stack, names, heads)) for stack in trace.stacks],

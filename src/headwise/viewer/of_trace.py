@@ -16,6 +16,7 @@ from headwise.interventions.answered import answered, unanswered
 from headwise.interventions.matters import matters_of
 from headwise.interventions.outcomes import DISTANCES, kind_of
 from headwise.lamps import Head, lamps, with_other
+from headwise.models.packaged import called
 from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, WEIGHT, Quantity, Size, every
 from headwise.text.written import written
 from headwise.traces import LongTrace, Trace
@@ -56,6 +57,7 @@ SLOW = (
     "Other weights take long to compute for a text of this length; ask for them: `headwise view --with alternative`, "
     "hw.view(trace, alternatives=1)."
 )
+PINNED = "No head has any on this text: one distribution of weights alone gives its output."
 NO_MODEL = (
     "The model's answer is not here, for a saved trace has no model: `headwise view TEXT --model {0}` shows it, and "
     "what else runs the model."
@@ -108,7 +110,7 @@ def page_of_trace(
     unasked = quantities is None
     if besides is not None and quantities is None:
         quantities, alternatives = (*quick_names(), *besides), 1 if alternatives is None else alternatives
-        missing += [(each.name, LEFT_OUT.format(each.name)) for each in shown() if each.name not in quantities]
+        missing += [(each.name, _left_out(trace, each)) for each in shown() if each.name not in quantities]
     stacks = tuple(
         _stack(trace, name, quantities, layers, heads, alternatives, missing, matters) for name in trace.stacks
     )
@@ -119,7 +121,7 @@ def page_of_trace(
     start = opening(opening_stack(stacks))
     page = Page(
         title=written(trace.queries(trace.stacks[0])),
-        model=f"{trace.model_name}{getattr(trace, 'changed_by', '')}",
+        model=f"{called(trace.model_name)}{getattr(trace, 'changed_by', '')}",
         stacks=stacks,
         missing=tuple(dict.fromkeys(missing)),
         notes=(*opening_note(start), *_proof(trace)),
@@ -134,6 +136,20 @@ def page_of_trace(
     if off:
         raise InputError("Heads are switched off in a model, but this trace has none at hand; view a text, unchanged.")
     return page
+
+
+def _left_out(trace: TraceLike, quantity: Quantity) -> str:
+    """Why a quantity that was not asked for is not there: to be quick, or because this model cannot have it."""
+    real = _real(trace)
+    runs = quantity.kind == "origins" or quantity.name in PASSES
+    try:
+        if real is not None and runs:
+            real.check_model(quantity.name)
+        if real is not None and quantity.needs is not None:
+            quantity.needs(real.model, real.layers[0])
+    except HeadwiseError as error:
+        return str(error)
+    return LEFT_OUT.format(quantity.name)
 
 
 def _real(trace: TraceLike) -> Trace | None:
@@ -334,6 +350,8 @@ def _with_alternatives(trace: TraceLike, stack: Stack, count: int | None, missin
     like, facts = stack.quantities[0], stack.facts
     found = [] if facts is None else _open_heads(facts, stack)
     chosen = found[: affordable(len(stack.keys)) if count is None else count]
+    if facts is not None and not found:
+        missing.append((ALTERNATIVE.name, PINNED))
     if found and not chosen:
         missing.append((ALTERNATIVE.name, SLOW))
     if facts is None or not chosen:

@@ -11,8 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from headwise.errors import InputError
 from headwise.viewer.payload import Stack, Telling
+from headwise.viewer.telling import looks, named
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +31,18 @@ def with_syntax(stack: Stack, folder: str | Path, model: Model | None) -> Stack:
     table = _table(Path(folder), model)
     seen = {(one.layer, one.head) for one in stack.telling}
     more = [one for one in told(table.filter(stack=stack.name)) if (one.layer, one.head) not in seen]
+    sinks = _sinks(stack)
+    more = [replace(one, what=named(one.what, sink=(one.layer, one.head) in sinks)) for one in more]
     return replace(stack, telling=(*stack.telling, *more))
+
+
+def _sinks(stack: Stack) -> set[tuple[int, int]]:
+    """Layer and head of what the lamps call sinks, on this text."""
+    found = looks(stack)
+    if found is None:
+        return set()
+    maps = stack.quantities[0]
+    return {(maps.layers[layer], maps.heads[head]) for layer, head in np.argwhere(found.sinks).tolist()}
 
 
 def told(table: pl.DataFrame) -> Iterator[Telling]:

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headwise.errors import HeadwiseError, InputError
+from headwise.models.packaged import called
 from headwise.models.pictures import write_png
 from headwise.quantities import ATTENTION, find
 from headwise.viewer.build import small_page
@@ -30,7 +31,9 @@ def has_places(trace: Any) -> bool:
 
 def page(trace: Any, *, quantities: Any = None) -> str:
     """The whole page, in ASCII."""
-    return small_page("senses", f"{trace.model_name} - headwise", payload(trace, quantities), does="draws its maps")
+    return small_page(
+        "senses", f"{called(trace.model_name)} - headwise", payload(trace, quantities), does="draws its maps"
+    )
 
 
 def payload(trace: Any, quantities: Any = None) -> dict[str, Any]:
@@ -38,7 +41,7 @@ def payload(trace: Any, quantities: Any = None) -> dict[str, Any]:
     kind = "image" if "pixel_values" in trace.text.given else "audio"
     stacks = [dict(_stack(trace, name, kind, tuple(quantities or ATTENTION))) for name in trace.stacks]
     return {
-        "model": f"{trace.model_name}{trace.changed_by}", "kind": kind, "picture": _picture(trace, kind),
+        "model": f"{called(trace.model_name)}{trace.changed_by}", "kind": kind, "picture": _picture(trace, kind),
         "stacks": stacks, "error": f"{max(trace.proof_error, trace.output_error):.0e}",
     }  # fmt: skip
 

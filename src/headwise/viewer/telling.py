@@ -4,9 +4,10 @@ A page opens at the head that looks most sharply at words far away (further than
 SHORT tokens further than REACH), among those that are no sinks, and at the token where it does so most; an
 encoder–decoder on its cross-attention, at the head that pairs words up best. The strip has, of the same stack, the head
 that looks most at the previous token, at the next one, at its own, most far away, from a repeated word to what followed
-it before (induction, where words are repeated), the one that parks most, and the one whose map has least to do with its
-output. Of cross-attention it has the head that pairs words up: alignment, by pattern alone; how right it is, `headwise
-align --gold` tells. Syntax is told where a run of `syntax` is given (parsed.py).
+it before (induction, where words are repeated), the sink that parks most, and the one whose map has least to do with
+its output, where the first lamp says the same. A head that its lamps call a sink is named one. Of cross-attention it
+has the head that pairs words up: alignment, by pattern alone; how right it is, `headwise align --gold` tells. Syntax is
+told where a run of `syntax` is given (parsed.py).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ CLEAR = 0.25  # of the weight, from where a head is said to look at neighbours
 REPEATED = 2  # words that were there before, from where induction is looked for
 SHORT, REACH = 16, 3  # tokens of a text, and how near a word may be, to be called near
 PAIRS = "it pairs the words of both sides most clearly (by its weights; `headwise align --gold` tells how right)"
+A_SINK = "a sink"  # the head that parks most
 NULL = 0.05  # of the squared weights in the null space, from where a map is unlike what reaches the output
 
 
@@ -122,8 +124,18 @@ def telling(stack: Stack) -> tuple[Telling, ...]:
         place = tuple(int(at) for at in np.unravel_index(int(np.nan_to_num(score).argmax()), score.shape))
         if score[place] >= least and place not in seen:
             seen.add(place)
+            what = named(what, sink=bool(found.sinks[place]))
             strip.append(Telling(what, maps.layers[place[0]], maps.heads[place[1]], float(score[place])))
     return tuple(strip)
+
+
+def named(what: str, *, sink: bool) -> str:
+    """What a head is told for; a sink is named a sink, as its lamps do.
+
+    >>> named("syntax: dobj", sink=True), named("next token", sink=False)
+    ('syntax: dobj (a sink here)', 'next token')
+    """
+    return f"{what} (a sink here)" if sink and what != A_SINK else what
 
 
 def _kinds(stack: Stack, found: Looks) -> Iterator[tuple[str, Float[np.ndarray, "layer head"], float]]:
@@ -133,14 +145,19 @@ def _kinds(stack: Stack, found: Looks) -> Iterator[tuple[str, Float[np.ndarray, 
     yield ("far words" if found.square else "words"), np.where(found.sinks, -1.0, _sharpness(found)), 0.0
     if found.square:
         for what, offset in (("previous token", -1), ("next token", 1), ("the token itself", 0)):
-            yield what, np.diagonal(found.alpha, offset, axis1=2, axis2=3).sum(-1) / max(1, found.alpha.shape[2]), CLEAR
+            near = np.diagonal(found.alpha, offset, axis1=2, axis2=3).sum(-1) / max(1, found.alpha.shape[2])
+            yield what, np.where(found.sinks, -1.0, near), CLEAR
         after = followers(stack.queries)
         if (rows := after.any(-1)).sum() >= REPEATED:
-            yield "what came after", np.where(after, found.alpha, 0.0).sum(-1)[..., rows].mean(-1), CLEAR
+            follows = np.where(after, found.alpha, 0.0).sum(-1)[..., rows].mean(-1)
+            yield "what came after", np.where(found.sinks, -1.0, follows), CLEAR
     if stack.facts is not None:
         parked = np.where(found.words, 0.0, found.alpha).sum(-1).mean(-1)
-        yield "parks most", np.where(found.sinks, parked, -1.0), 0.0
-        yield "changes nothing", stack.facts.null_share.astype(float), NULL
+        yield A_SINK, np.where(found.sinks, parked, -1.0), 0.0
+        unique = np.array(
+            [[lit.unique.colour == "green" or lit.unique.held for lit in row] for row in stack.facts.lamps]
+        )
+        yield "least unique", np.where(unique, -1.0, stack.facts.null_share.astype(float)), NULL
 
 
 def followers(side: Side) -> Bool[np.ndarray, "query key"]:

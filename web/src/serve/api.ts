@@ -2,6 +2,7 @@
 
 export interface About {
   models: string[];
+  called: Record<string, string>; // by model: its name in headings
   sets: string[];
   quantities: { name: string; label: string }[];
   limits: { characters: number; tokens: number };

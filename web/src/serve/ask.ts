@@ -31,7 +31,7 @@ export class Ask {
     this.beside = new Beside(theme, (model) => about.masks[model] ?? null);
     this.text.value = about.examples[about.models[0]!]?.[0] ?? "";
     this.text.maxLength = this.pair.maxLength = about.limits.characters;
-    setOptions(this.model, about.models.map((name) => [name, name]), about.models[0]!);
+    setOptions(this.model, about.models.map((name) => [name, about.called[name] ?? name]), about.models[0]!);
     const sets = about.sets.map((name): [string, string] => [name, SETS[name] ?? name]);
     const single = about.quantities.map(({ name, label }): [string, string, string] => [name, label, "One, beside the raw weights"]);
     setOptions(this.quantity, [...sets, ...single], sets[0]![0]);
