@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headwise.engine.fold import EVERY
+from headwise.engine.forecast import Forecast, duration, remaining
 from headwise.engine.plan import Plan
 from headwise.text.terminal import unguarded
 
@@ -28,18 +29,20 @@ class Progress:
     bar: Any = None
     task: Any = None
     wide: int = 0  # of the column that says who is at work
+    forecast: Forecast | None = None
     sizes: dict[int, int] = field(default_factory=dict)
     done: int = 0  # documents and tokens of finished shards
     tokens: int = 0
     begun: dict[int, tuple[int, int]] = field(default_factory=dict)  # the same of shards at work
+    worked: float = 0.0  # seconds foretold of the shards that were finished
+    gone: float = 0.0  # and of those that were done before it began
 
     def start(self, shard: int, documents: int) -> None:
         self.sizes[shard] = documents
 
-    def skip(self, documents: int) -> None:
+    def skip(self, shard: int, documents: int) -> None:
         self.done += documents
-        if isinstance(self.bar, Lines):
-            self.bar.resumed += documents
+        self.gone += self._of(shard)
         self._show()
 
     def within(self, shard: int, documents: int, tokens: int, doing: str) -> None:
@@ -50,7 +53,19 @@ class Progress:
     def finish(self, shard: int, tokens: int) -> None:
         self.begun.pop(shard, None)
         self.done, self.tokens = self.done + self.sizes.pop(shard, 0), self.tokens + tokens
+        self.worked += self._of(shard)
         self._show()
+
+    def left(self, elapsed: float) -> float | None:
+        """Seconds, by what was foretold of the texts that are left and what it came to so far."""
+        if self.forecast is None:
+            return None
+        parts = (self._of(shard) * done / self.sizes.get(shard, done or 1) for shard, (done, _) in self.begun.items())
+        total = sum(self.forecast.shards) - self.gone
+        return remaining(total, self.worked + sum(parts), elapsed) + self.forecast.after
+
+    def _of(self, shard: int) -> float:
+        return 0.0 if self.forecast is None else self.forecast.of(shard)
 
     def _show(self, doing: str | None = None) -> None:
         if self.bar is None:
@@ -58,7 +73,22 @@ class Progress:
         elapsed = self.bar.tasks[0].elapsed or 1.0
         documents, tokens = (sum(part) for part in zip((self.done, self.tokens), *self.begun.values(), strict=True))
         named = {} if doing is None else {"description": doing.ljust(self.wide)}
-        self.bar.update(self.task, completed=documents, rate=f"{tokens / elapsed:>9,.0f} tokens/s", **named)
+        seconds = self.left(elapsed)
+        left = "" if seconds is None or seconds < 1 else f"about {duration(seconds)} left"
+        self.bar.update(
+            self.task, completed=documents, rate=f"{pace(tokens, elapsed):>19}", left=f"{left:<22}", **named
+        )
+
+
+def pace(tokens: int, seconds: float) -> str:
+    """Tokens a second, or a minute where they are fewer; nothing of next to none.
+
+    >>> pace(790, 2), pace(5, 100), pace(1, 100)
+    ('395 tokens/s', '3 tokens a minute', '')
+    """
+    if (rate := tokens / seconds) >= 1:
+        return f"{rate:,.0f} tokens/s"
+    return f"{60 * rate:.0f} tokens a minute" if 60 * rate >= 1.5 else ""
 
 
 @dataclass
@@ -68,8 +98,7 @@ class Lines:
     total: int
     say: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
-    told: int = -1  # texts that the last line told of
-    resumed: int = 0  # texts that were done before it began, in no time
+    told: tuple[int, str] = (-1, "")  # texts that the last line told of, and who was at work
 
     def __post_init__(self) -> None:
         self.began = self.last = self.clock()
@@ -82,46 +111,44 @@ class Lines:
     def elapsed(self) -> float:
         return self.clock() - self.began
 
-    def update(self, _task: Any, *, completed: int, rate: str, description: str = "") -> None:
+    def update(self, _task: Any, *, completed: int, rate: str, left: str = "", description: str = "") -> None:
         early = completed < self.total and self.clock() - self.last < SECONDS
-        if early or completed == self.told:
+        doing = description.strip()
+        if early or (completed, doing) == self.told or (completed == self.total and completed == self.told[0]):
             return
-        self.last, self.told = self.clock(), completed
-        parts = [f"{completed:,} of {self.total:,} texts"]
-        if completed:
-            parts.append(rate.strip())
-        if self.resumed < completed < self.total:
-            once = self.elapsed / (completed - self.resumed)
-            parts.append(f"about {duration(once * (self.total - completed))} left")
-        if description.strip() not in ("", EVERY):
-            parts.append(f"at {description.strip()}")
+        self.last, self.told = self.clock(), (completed, doing)
+        parts = [f"{completed:,} of {self.total:,} texts", *([rate.strip()] if completed and rate.strip() else [])]
+        if left.strip() and completed < self.total:
+            parts.append(left.strip())
+        if doing not in ("", EVERY):
+            parts.append(f"at {doing}")
         self.say(", ".join(parts))
 
 
 @contextmanager
-def watched(plan: Plan, *, shown: Shown) -> Iterator[Progress]:
+def watched(plan: Plan, *, shown: Shown, forecast: Forecast | None = None) -> Iterator[Progress]:
     """A bar on standard error where it is a terminal, or where `shown` says so."""
-    if not _visible(shown):
+    if not visible(shown):
         yield Progress()
         return
     if shown == "lines" and not sys.stderr.isatty():
         say, total = teller("headwise", shown), documents_of(plan)
         say(f"reading {total:,} text{'s' if total != 1 else ''} of {plan.corpus.name} for {', '.join(plan.studies)}")
-        yield Progress(Lines(total, say))
+        yield Progress(Lines(total, say), forecast=forecast)
         return
     from rich import progress
     from rich.console import Console
 
     columns = (
-        progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn(),
-        progress.TextColumn("{task.fields[rate]}"), progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.description}"), progress.BarColumn(bar_width=16), progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[rate]}"), progress.TextColumn("{task.fields[left]}"),
     )  # fmt: skip
     # subtle: what is printed beside the bar goes its own way, where it is guarded; rich would obey links in it
     apart: dict[str, Any] = {"redirect_stdout": False, "redirect_stderr": False}
     with progress.Progress(*columns, console=Console(file=unguarded(sys.stderr)), **apart) as bar:
         wide = max(map(len, (*plan.studies, EVERY)))
-        task = bar.add_task(EVERY.ljust(wide), total=documents_of(plan), rate="")
-        yield Progress(bar, task, wide)
+        task = bar.add_task(EVERY.ljust(wide), total=documents_of(plan), rate="", left="")
+        yield Progress(bar, task, wide, forecast)
 
 
 def documents_of(plan: Plan) -> int:
@@ -129,32 +156,12 @@ def documents_of(plan: Plan) -> int:
     return sum(1 for _ in plan.corpus.documents()) // (2 if plan.corpus.segments else 1)
 
 
-def foretold(passes: int, texts: int, seconds: float) -> str:
-    """How long it will take, in words.
-
-    >>> foretold(258, 8, 0.05)
-    'about 258 passes a text; 8 texts will take about 2 minutes'
-    """
-    long = duration(passes * texts * seconds)
-    return f"about {passes:,} passes a text; {texts:,} text{'s' if texts != 1 else ''} will take about {long}"
-
-
-def duration(seconds: float) -> str:
-    """
-    >>> duration(89), duration(90), duration(5400)
-    ('89 s', '2 minutes', '1.5 hours')
-    """
-    if seconds >= 5400:
-        return f"{seconds / 3600:.1f} hours"
-    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} s"
-
-
 def teller(study: str, shown: Shown) -> Callable[[str], None]:
     """Where a study says how far its conclusion is: a line on standard error, or nowhere."""
-    if not _visible(shown):
+    if not visible(shown):
         return lambda _: None
     return lambda line: print(f"{study}: {line}", file=sys.stderr, flush=True)
 
 
-def _visible(shown: Shown) -> bool:
+def visible(shown: Shown) -> bool:
     return sys.stderr.isatty() if shown is None else bool(shown)

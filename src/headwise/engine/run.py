@@ -18,7 +18,7 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -28,11 +28,12 @@ import torch
 
 from headwise.allowed import check_all
 from headwise.engine.fold import Folded
+from headwise.engine.forecast import Forecast, forecast, foretold
 from headwise.engine.local import Within, fold_locally
 from headwise.engine.options import OPTIONS
 from headwise.engine.parts import dealt, tables_without
 from headwise.engine.plan import Plan, model_facts
-from headwise.engine.progress import Progress, Shown, documents_of, foretold, teller, watched
+from headwise.engine.progress import SECONDS, Progress, Shown, teller, visible, watched
 from headwise.engine.witness import proved
 from headwise.errors import InputError
 from headwise.interventions.labels import check_labels
@@ -159,12 +160,13 @@ def _carried_out(
     if (done := _finished(plan, folders)) is not None:
         shutil.rmtree(out / WORK, ignore_errors=True)  # of a run that was killed when all but this was done
         return done
-    began = time.perf_counter()
     proof = proved(model, plan)
-    once = (time.perf_counter() - began) / 2  # it runs the model twice
-    _foretell(chosen, plan, proof, once, progress, done=_done(out / WORK, plan))
-    work = _work_folder(out / WORK, plan)
-    total = _fold_all(model, plan, work, _workforce(crew, model, plan, work, teller("ray", progress)), progress)
+    found = forecast(model, plan, chosen, parts=parts) if visible(progress) else None
+    _foretell(found, chosen, progress, done=_done(out / WORK))
+    work, began = _work_folder(out / WORK, plan), time.monotonic()
+    total = _fold_all(model, plan, work, _workforce(crew, model, plan, work, teller("ray", progress)), progress, found)
+    if time.monotonic() - began > SECONDS:
+        teller("headwise", progress)(f"all texts are read; the tables and figures of {', '.join(folders)} follow")
     facts = _facts(plan, model, total, proof, crew)
     sums = dealt(work, total.counts["shards"], parts, plan=plan.digest) if parts else []
     results = {
@@ -175,21 +177,15 @@ def _carried_out(
     return results
 
 
-def _foretell(
-    studies: Sequence[Study], plan: Plan, proof: Mapping[str, Any] | None, seconds: float, progress: Shown, *, done: int
-) -> None:
-    """Before it starts: how long the studies with many passes a text will take, by the pass that was made."""
-    for study in studies:
-        passes = 0 if proof is None else study.passes(proof["tokens"])
-        if passes:
-            texts = study.settings().get("texts") or documents_of(plan)
-            if (left := min(texts, documents_of(plan)) - done) > 0:
-                teller(study.name, progress)(foretold(passes, left, seconds))
+def _foretell(found: Forecast | None, studies: Sequence[Study], progress: Shown, *, done: Set[int]) -> None:
+    """Before it starts: how long all studies together will take, and how to make that shorter."""
+    for line in () if found is None else foretold(found, studies, done):
+        teller("headwise", progress)(line)
 
 
-def _done(work: Path, plan: Plan) -> int:
-    """About how many texts an interrupted run has behind it: those of the shards that are there."""
-    return plan.shard_documents * sum(1 for _ in work.glob("shard-*.json"))
+def _done(work: Path) -> set[int]:
+    """The shards that an interrupted run has behind it."""
+    return {int(path.stem.removeprefix("shard-")) for path in work.glob("shard-*.json")}
 
 
 def _home(out: str | Path, plan: Plan) -> tuple[str | None, Path]:
@@ -259,7 +255,9 @@ def _workforce(crew: Crew, model: Model, plan: Plan, work: Path, say: Callable[[
     raise InputError(f"An engine is local or ray, but {crew.engine!r} was asked for.")
 
 
-def _fold_all(model: Model, plan: Plan, work: Path, workforce: Workforce, progress: Shown) -> Folded:
+def _fold_all(
+    model: Model, plan: Plan, work: Path, workforce: Workforce, progress: Shown, found: Forecast | None = None
+) -> Folded:
     """Fold every shard that is not done, then add up all of them in order."""
     skipped: Counter[str] = Counter()
     count = resumed = 0
@@ -273,9 +271,9 @@ def _fold_all(model: Model, plan: Plan, work: Path, workforce: Workforce, progre
                 yield shard
             else:
                 resumed += 1
-                bar.skip(len(shard.documents))
+                bar.skip(shard.number, len(shard.documents))
 
-    with watched(plan, shown=progress) as bar:
+    with watched(plan, shown=progress, forecast=found) as bar:
         for number, folded in workforce(missing(), bar.within):
             write_shard(work, number, folded.tensors(), {"counts": dict(folded.counts)}, plan=plan.digest)
             bar.finish(number, folded.counts.get("tokens", 0))

@@ -81,6 +81,10 @@ class EdgesStudy(Study):
         if self.outcome and self.outcome not in KINDS:
             raise InputError(f"What a model does is one of {', '.join(KINDS)}, but {self.outcome!r} was asked for.")
 
+    def passes(self, tokens: int, heads: int) -> int:  # noqa: ARG002
+        """Edges of heads and of whole layers, of about 12 heads each."""
+        return 2 * self.edges * heads // 12
+
     def ask(self, model: Model, reading: Reading) -> Stats:
         first = reading.first(self.texts, model)
         found: dict[str, dict[int, Tensor]] = {}

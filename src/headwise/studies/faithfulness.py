@@ -100,7 +100,7 @@ class Faithfulness(Study):
         head_of(model)
         removal_for(model, self.removal)
 
-    def passes(self, tokens: int) -> int:
+    def passes(self, tokens: int, heads: int) -> int:  # noqa: ARG002
         return PASSES + tokens
 
     def ask(self, model: Model, reading: Reading) -> Stats:

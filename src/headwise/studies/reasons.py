@@ -94,7 +94,7 @@ class Reasons(Study):
         if task_of(model) == "token-classification":
             raise ModelError(f"{model.name} labels every word; explain one with headwise explain --at WORD.")
 
-    def passes(self, tokens: int) -> int:
+    def passes(self, tokens: int, heads: int) -> int:  # noqa: ARG002
         return PASSES + tokens
 
     def ask(self, model: Model, reading: Reading) -> Stats:

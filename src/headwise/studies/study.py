@@ -210,8 +210,8 @@ class Study(ABC):
         if (lack := self.needs.lacks_model(self.name, model)) is not None:
             raise InputError(lack)
 
-    def passes(self, tokens: int) -> int:  # noqa: ARG002 - most studies share the one pass
-        """About how many passes of its own a text of so many tokens takes; told before a run where it is any."""
+    def passes(self, tokens: int, heads: int) -> int:  # noqa: ARG002 - most studies share the one pass
+        """About how many passes of its own a text of so many tokens takes in a model of so many heads."""
         return 0
 
     @classmethod

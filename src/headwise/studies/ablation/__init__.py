@@ -100,6 +100,9 @@ class Ablation(Study):
         super().check(model)
         kind_of(model)
 
+    def passes(self, tokens: int, heads: int) -> int:  # noqa: ARG002
+        return len(self.ways) * heads
+
     def prepare(self, model: Model, texts: Sequence[Batch]) -> Known:
         sources = [head_outputs(model, batch) for batch in texts[:SOURCES]] if "resample" in self.ways else []
         return Known(head_means(model, texts), tuple({p: x[0] for p, x in each.items()} for each in sources))

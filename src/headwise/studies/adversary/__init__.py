@@ -129,7 +129,7 @@ class Adversary(Study):
                     chosen.append((text, row - layer.first_row))
         return chosen
 
-    def passes(self, tokens: int) -> int:
+    def passes(self, tokens: int, heads: int) -> int:  # noqa: ARG002
         return PASSES + tokens
 
     def ask(self, model: Model, reading: Reading) -> Stats:

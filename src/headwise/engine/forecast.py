@@ -1,0 +1,172 @@
+"""How long a run will take: foretold before it starts, and what is left while it goes on.
+
+A text of t tokens takes
+
+    seconds(t) = pass(t) · (SHARED + EACH · studies + BACKWARD · Σ passes(t) of the studies that ask it)
+
+where pass(t) is the time of a text in a warm pass of TOGETHER copies at once, as studies make theirs, measured here on
+a text of the corpus and scaled by tokens. What is left is what was foretold of the texts that are left, times the
+seconds that a foretold second took so far: texts that few studies ask count little.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+
+from headwise.engine.fold import EVERY, Item, readable
+from headwise.engine.plan import OPENING, Plan
+from headwise.models.model import Model
+from headwise.studies.study import Study
+
+TOGETHER = 4  # texts of the pass that is timed
+SHARED, EACH = 2.0, 0.7  # what the shared pass costs, in such passes, and what each study makes of it
+A_SHARD = 0.02  # seconds that each study takes of every shard, however short its texts are
+BACKWARD = 1.4  # passes of a study's own, in such passes: some go back too
+AFTER, PARTS_AFTER = 0.4, 1.2  # seconds of table and figures, of tables without each part and a report's page; a study
+SPECIAL = 8  # tokens that even an empty text costs
+SPREAD = 1.4  # what is told is from the seconds over it to the seconds times it
+TOLD, LONG = 20.0, 120.0  # seconds from which a run without passes of its own is foretold; from which less is offered
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Seconds of every shard, its texts, what share of all is whose, and seconds of what follows the texts."""
+
+    shards: Sequence[float]
+    texts: Sequence[int]
+    shares: Mapping[str, float]
+    after: float = 0.0
+
+    def of(self, shard: int) -> float:
+        """Seconds of one; subtle: segments are counted roughly, so that there may be a shard more."""
+        return self.shards[shard] if shard < len(self.shards) else 0.0
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What a text takes in a pass of several: seconds, its tokens, and tokens for a character of the corpus."""
+
+    seconds: float
+    tokens: int
+    a_character: float
+
+    def of(self, tokens: float) -> float:
+        return self.seconds * (tokens + SPECIAL) / (self.tokens + SPECIAL)
+
+
+def forecast(model: Model, plan: Plan, studies: Sequence[Study], *, parts: int) -> Forecast | None:
+    """Of a run; None where none of the first texts can be read."""
+    opening = list(islice(plan.corpus.documents(), OPENING))
+    items = list(readable(model, opening, plan, Counter()))
+    if not items:
+        return None
+    middle = sorted(items, key=lambda item: item.length)[len(items) // 2]
+    characters = sum(len(document.text) + len(document.pair or "") for document in opening)
+    one = Pass(_timed(model, middle), middle.length, sum(item.length for item in items) / max(1, characters))
+    after = len(studies) * (AFTER + (PARTS_AFTER if parts else 0.0))
+    heads = sum(model.layers(stack) * model.heads(stack) for stack in model.stacks)
+    return _of_texts(_lengths(model, plan, one), studies, heads, one, after, plan.shard_documents)
+
+
+def _timed(model: Model, item: Item) -> float:
+    """Seconds of a text among TOGETHER, warm: the first pass of a shape is slower."""
+    batch = model.batch([item.text] * TOGETHER, [item.target] * TOGETHER if item.target else [])
+    taken: list[float] = []
+    with torch.inference_mode():
+        while len(taken) < (2 if not taken or taken[0] < 1 else 1):
+            began = time.perf_counter()
+            model.hf(**batch.inputs)
+            taken.append(time.perf_counter() - began)
+    return min(taken) / TOGETHER
+
+
+def _lengths(model: Model, plan: Plan, one: Pass) -> list[float]:
+    """About how many tokens each text has, by its characters; 0 of one that is too long and not cut."""
+    most = min((limit for limit in (plan.max_tokens, model.limit) if limit is not None), default=math.inf)
+    if plan.corpus.segments is not None:
+        return [float(plan.corpus.segments)] * (sum(1 for _ in plan.corpus.documents()) // 2)
+    long = (one.a_character * (len(text.text) + len(text.pair or "")) for text in plan.corpus.documents())
+    return [tokens if tokens <= most else most * plan.truncate for tokens in long]
+
+
+def _of_texts(
+    lengths: Sequence[float], studies: Sequence[Study], heads: int, one: Pass, after: float, shard: int
+) -> Forecast:
+    totals: Counter[str] = Counter()
+    shards = math.ceil(len(lengths) / shard)
+    seconds, texts = [A_SHARD * len(studies)] * shards, [0] * shards
+    asks = [(study, study.settings().get("texts") or math.inf) for study in studies]
+    shared = SHARED + EACH * sum(study.has("observe") or study.has("observe_hidden") for study in studies)
+    for number, tokens in enumerate(lengths):
+        passes = {study.name: BACKWARD * study.passes(round(tokens), heads) for study, most in asks if number < most}
+        costs = {name: count * one.of(tokens) for name, count in {EVERY: shared, **passes}.items() if tokens}
+        totals.update(costs)
+        seconds[number // shard] += sum(costs.values())
+        texts[number // shard] += 1
+    whole = sum(seconds) or 1.0
+    return Forecast(seconds, texts, {name: part / whole for name, part in totals.most_common()}, after)
+
+
+def foretold(found: Forecast, studies: Sequence[Study], done: Set[int] = frozenset()) -> list[str]:
+    """What is said before the first text: nothing of a short run, one line, and how to make a long one shorter."""
+    left = [number for number in range(len(found.shards)) if number not in done]
+    texts, seconds = sum(found.texts[n] for n in left), sum(found.shards[n] for n in left) + found.after
+    own = any(name != EVERY for name, share in found.shares.items() if share)
+    if not texts or not (own or seconds >= TOLD):
+        return []
+    large = [f"{name} {100 * share:.0f} %" for name, share in found.shares.items() if share >= 0.2 and name != EVERY]
+    whose = f", {' and '.join([', '.join(large[:-1]), large[-1]] if large[1:] else large)} of it" if large else ""
+    learned = [study.name for study in studies if study.cost == "learning"]
+    besides = f"; what {' and '.join(learned)} learns comes after that" if learned else ""
+    line = f"{texts:,} text{'s' if texts != 1 else ''} will take {span(seconds)}{whose}{besides}"
+    return [line, _shorter(found, texts)] if seconds > LONG else [line]
+
+
+def _shorter(found: Forecast, texts: int) -> str:
+    first = next(iter(found.shares))
+    without = "" if first == EVERY else f", or leave out {first}"
+    fewer = f"read fewer texts (--first {max(1, texts // 4):,})" if texts > 1 else "take a shorter text"
+    return f"for less: {fewer}{without}; `headwise report` keeps to --budget MINUTES"
+
+
+def remaining(total: float, worked: float, elapsed: float) -> float:
+    """Seconds left of `total` foretold ones, of which those of finished texts, `worked`, took `elapsed`.
+
+    >>> remaining(100, 20, 30), remaining(100, 0, 30), remaining(100, 0, 130)
+    (120.0, 70.0, 0.0)
+    """
+    if worked <= 0:
+        return float(max(0.0, total - elapsed))
+    return elapsed / worked * max(0.0, total - worked)
+
+
+def span(seconds: float) -> str:
+    """
+    >>> span(5), span(60), span(200), span(3000), span(7200)
+    ('less than 15 s', 'about 45–85 s', 'about 2–5 minutes', 'about 35–70 minutes', 'about 1.4–2.8 hours')
+    """
+    low, high = seconds / SPREAD, seconds * SPREAD
+    if high < 15:
+        return "less than 15 s"
+    if high < 120:
+        return f"about {5 * round(low / 5)}–{5 * round(high / 5)} s"
+    if high < 5400:
+        return f"about {max(1, math.floor(low / 60))}–{math.ceil(high / 60)} minutes"
+    return f"about {low / 3600:.1f}–{high / 3600:.1f} hours"
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(89), duration(90), duration(5400)
+    ('89 s', '2 minutes', '1.5 hours')
+    """
+    if seconds >= 5400:
+        return f"{seconds / 3600:.1f} hours"
+    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} s"
