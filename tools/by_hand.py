@@ -43,7 +43,7 @@ SLIPS = (
         "on separators: {len(parked)} of", "on separators: {len(rows)} of", "tests/studies/test_answers.py",
     ),
     Slip(
-        "the heads whose weights mostly change nothing are the others", "headwise/studies/nullspace.py",
+        "the heads whose weights mostly change nothing are the others", "headwise/studies/nullspace/answers.py",
         'half = share.filter(pl.col("value") > HALF)', 'half = share.filter(pl.col("value") < HALF)',
         "tests/studies/test_answers.py",
     ),

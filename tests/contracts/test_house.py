@@ -23,7 +23,7 @@ LISTS = {  # where two or more quantities stand side by side by name, and why
     "models/weighing.py": "the same ways, done",
     "measures/reductions.py": "sums that need no map; what is not here is formed first, and gives the same",
     "viewer/figure.py": "the four maps that a figure of one head puts side by side, and their legends",
-    "studies/nullspace.py": "the study of what the null space takes from raw weights: raw, effective, their difference",
+    "studies/nullspace/facts.py": "what the null space takes from raw weights: raw, effective, their difference",
     "studies/received.py": "the two means that this study takes, each by its own formula",
     "papers/brunner2020.py": "the figures of the paper in which each is drawn",
     "papers/pictures.py": "the three maps that the paper's figure puts side by side",

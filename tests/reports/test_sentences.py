@@ -32,9 +32,9 @@ def of_head(tested: Tested, came: Verdict, names: tuple[str, ...]) -> Vote:
     ("tested", "said", "which"),
     [
         ("unique", "“hardly any other weights give this head the same output”", "whose own lamp unique? is green"),
-        ("alike", "“the raw map shows about what reaches this head's output”", "with r ≥ 0.9 and unique? not red"),
+        ("alike", "“the raw map shows about what reaches this head's output”", "with r ≥ 0.9 and no red lamp “unique?”"),
         ("carries", "“through this head, the tokens with large weights send most of what is sent”", "whose own lamp carries anything? is green"),
-        ("heads", "“without this head alone the model's answer changes”", "that clearly do by their own interval"),
+        ("heads", "“without this head alone the model's answer changes”", "where the head's own interval says so"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("came", VERDICTS)

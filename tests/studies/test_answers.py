@@ -146,7 +146,7 @@ def null_space(r: list[float], free: float = 2.4, unique: float = 0.75) -> pl.Da
 def test_nullspace_votes_by_the_correlation_of_raw_and_effective(r: float, verdict: Any, because: str) -> None:
     *_, answer = answered("nullspace", null_space([r, r]), BELIEVE)
     good = 2 if r == 0.90 else 0
-    clause = f"{because} (mean r = {r:.2f}; {good} of 2 heads with 0.9 or more, and unique? not red)"
+    clause = f"{because} (mean r = {r:.2f}; {good} of 2 heads with 0.9 or more and no red lamp “unique?”)"
     assert answer.vote == Vote("alike", verdict, clause)
     assert [(one.value, one.n, one.share) for one in answer.vote.numbers] == [(pytest.approx(r), 3, False)]
     assert answer.says == (
@@ -169,7 +169,7 @@ def test_the_raw_map_is_what_reaches_the_output_of_heads_by_their_own_r_and_no_r
     assert answer.vote is not None
     assert (answer.vote.holds_for, answer.vote.out_of) == (held, 3)
     assert answer.vote.because.endswith(
-        f"(mean r = 0.93; {len(held)} of 3 heads with 0.9 or more, and unique? not red)"
+        f"(mean r = 0.93; {len(held)} of 3 heads with 0.9 or more and no red lamp “unique?”)"
     )
 
 

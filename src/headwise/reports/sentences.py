@@ -95,13 +95,13 @@ OF_ONE: Mapping[Tested, tuple[str, str, str]] = {  # what may be written of one 
         "“hardly any other weights give this head the same output”", "head", "whose own lamp unique? is green",
     ),
     "alike": (
-        "“the raw map shows about what reaches this head's output”", "head", "with r ≥ 0.9 and unique? not red",
+        "“the raw map shows about what reaches this head's output”", "head", "with r ≥ 0.9 and no red lamp “unique?”",
     ),
     "carries": (
         "“through this head, the tokens with large weights send most of what is sent”", "head",
         "whose own lamp carries anything? is green",
     ),
-    "heads": ("“without this head alone the model's answer changes”", "head", "that clearly do by their own interval"),
+    "heads": ("“without this head alone the model's answer changes”", "head", "where the head's own interval says so"),
     "matters": (
         "“in the mean over these texts, the prediction falls more without the tokens that this method names than "
         "without random ones”", "method", "whose own interval is above 0, best first",

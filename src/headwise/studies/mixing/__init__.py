@@ -26,7 +26,7 @@ from headwise.interventions.labels import class_of, no_class, told
 from headwise.models.model import Model
 from headwise.models.packaged import packaged_folder
 from headwise.studies import STUDIES
-from headwise.studies.answers import Answer
+from headwise.studies.answers import FEWEST, Answer
 from headwise.studies.mixing.answers import answers
 from headwise.studies.mixing.facts import Maps, example, facts, unsure
 from headwise.studies.mixing.figures import mixing_figures
@@ -125,7 +125,7 @@ class Mixing(Study):
     @classmethod
     def for_report(cls, means: Means) -> Mapping[str, Any]:
         """A tangent of a token costs about one forward pass of its text."""
-        return {"texts": 3 if means.seconds is None else means.passes(cls.tangents * means.tokens)}
+        return {"texts": FEWEST if means.seconds is None else means.passes(cls.tangents * means.tokens)}
 
     def answers(self, table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
         return answers(table, asked_of(setting, self.texts))
