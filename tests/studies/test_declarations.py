@@ -12,6 +12,7 @@ import torch
 import headwise as hw
 from headwise.errors import InputError
 from headwise.studies import STUDIES
+from headwise.studies.answers import FEWEST
 from headwise.studies.needs import Means, Needs, brought, kind_of
 from headwise.studies.study import Setting, Study, asked_of
 from headwise.text.corpus import CorpusSpec, open_corpus
@@ -143,7 +144,7 @@ def test_needs_in_a_few_words() -> None:
 @pytest.mark.parametrize(
     ("study", "means", "settings"),
     [
-        ("mixing", Means(), {"texts": 3}),
+        ("mixing", Means(), {"texts": 4}),
         ("mixing", Means(None, 60.0, 0.01, 30.0), {"texts": 100}),  # 60 s / (2 tangents · 30 tokens · 0.01 s)
         ("mixing", Means(None, 0.01, 1.0, 30.0), {"texts": 1}),
         ("identity", Means(), {"folds": 5, "sentences": 1000}),
@@ -161,6 +162,12 @@ def test_needs_in_a_few_words() -> None:
 )
 def test_a_report_gives_each_study_what_it_can_afford(study: str, means: Means, settings: dict) -> None:
     assert STUDIES[study].for_report(means) == settings
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_report_without_a_budget_reads_as_many_texts_as_a_vote_takes(name: str) -> None:
+    """mixing read three, so that every report's front page said "undecided: mixing"."""
+    assert STUDIES[name].for_report(Means()).get("texts", FEWEST) >= FEWEST
 
 
 def test_a_caption_is_found_for_stacks_and_quantities() -> None:
