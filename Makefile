@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 .PHONY: demo test quick check portable chaos mutants docs site pictures bench release clean evidence hashed audit
 
 demo: $(CORE)
-	$(BIN)/headwise report --first 64 --out out/demo
+	$(BIN)/headwise report --first 64 --segments 64 --out out/demo
 	@echo "Open out/demo/report.html in a browser: its first page says what may be read from this model's attention."
 
 test: $(READY)
