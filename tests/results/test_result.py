@@ -172,8 +172,26 @@ r.write_result({str(tmp_path)!r}, {{}}, pl.DataFrame({{"a": [1]}}), {{}}, {{}})
 """
     assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == -9
     assert (tmp_path / "table.parquet").exists()
-    with pytest.raises(InputError, match="Finish its run first"):
+    with pytest.raises(InputError, match="was not finished; the same command again goes on"):
         open_result(tmp_path)
+
+
+def test_a_missing_folder_is_said_to_be_missing_with_the_results_nearby(tmp_path):
+    make = "`headwise run` and `headwise report` make results"
+    with pytest.raises(InputError) as empty:
+        open_result(tmp_path / "nix")
+    assert (
+        str(empty.value) == f"A result must be a folder with a manifest.json, but there is no {tmp_path}/nix; {make}."
+    )
+    write(tmp_path / "out" / "results" / "surface")
+    with pytest.raises(InputError, match=f"there is no {tmp_path}/nix; nearby is {tmp_path}/out/results/surface."):
+        open_result(tmp_path / "nix")
+    with pytest.raises(InputError, match=f"but {tmp_path}/out has none; nearby is {tmp_path}/out/results/surface."):
+        open_result(tmp_path / "out")
+    for number in range(4):
+        write(tmp_path / f"more{number}")
+    with pytest.raises(InputError, match="nearby are .* and 1 more"):
+        open_result(tmp_path / "nix")
 
 
 def test_nan_cannot_reach_a_manifest(tmp_path):

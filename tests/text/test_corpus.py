@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import subprocess
 import sys
+import threading
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -433,3 +435,15 @@ def test_conll_that_is_not_utf8(tmp_path: Path) -> None:
     (tmp_path / "bad.conll").write_bytes(b"#begin document (x); part 000\n\xff\xfe a b c\n#end document\n")
     with pytest.raises(InputError, match="not UTF-8"):
         open_corpus(tmp_path / "bad.conll")
+
+
+def test_a_pipe_with_a_name_is_read_once(tmp_path):
+    """`--corpus <(…)`: what it says, its kind and its fingerprint are of one copy."""
+    pipe = tmp_path / "63"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_text("one\n\ntwo\n", "utf-8"), daemon=True)
+    writer.start()
+    spec = open_corpus(pipe)
+    assert [document.text for document in spec.documents()] == ["one", "two"]
+    assert spec.name == str(pipe)
+    spec.verify()

@@ -69,14 +69,14 @@ def align(
 ) -> None:
     from headwise.cli.settings import settings_of
     from headwise.engine.align import align as align_words
-    from headwise.text.alignments import read_pairs
+    from headwise.engine.align import aligned_pairs
 
     result = align_words(
         model, source, target, out=out, gold=gold, base=base, encoding=encoding, beside=beside or (),
         gradients=gradients, settings=settings_of("alignment", None, set_ or [])["alignment"], truncate=truncate,
         device=device, say=lambda note: print(note, file=sys.stderr),
     )  # fmt: skip
-    pairs, _ = read_pairs(source, target, gold, encoding=encoding, base=base)
+    pairs = aligned_pairs(out)
     if json_ is not None:
         options.write_json(json_, document(pairs, result))
     if json_ != "-":

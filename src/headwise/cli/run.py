@@ -247,10 +247,9 @@ def _that_ask_the_first() -> list[list[str]]:
 def _summary(result: Result) -> None:
     """A few lines: what was read, what was skipped and why, where it is."""
     manifest = result.manifest
-    skipped = ", ".join(f"{count} {reason}" for reason, count in manifest["skipped"].items()) or "nothing"
     print(
         f"{manifest['study']}: {manifest['model']['name']} on {manifest['plan']['corpus']['name']}, "
-        f"{texts_of(manifest)}, {manifest['tokens']:,} tokens read; skipped: {skipped}"
+        f"{texts_of(manifest)}, {manifest['tokens']:,} tokens read; {skipped(manifest['skipped'])}"
     )
     print(f"  {result.folder}/table.parquet ({len(result.table)} rows); figures: {', '.join(result.figures)}")
     if result.figures:
@@ -258,6 +257,18 @@ def _summary(result: Result) -> None:
             f"  headwise show {result.folder} --figure {result.figures[0]} --save {result.figures[0]}.svg",
             file=sys.stderr,
         )
+
+
+def skipped(counts: Mapping[str, int]) -> str:
+    """What was not read, in words.
+
+    >>> skipped({}), skipped({"empty": 1}), skipped({"empty": 2, "too many tokens": 1})
+    ('no text was skipped', '1 text was skipped (1 empty)', '3 texts were skipped (2 empty, 1 too many tokens)')
+    """
+    if not (total := sum(counts.values())):
+        return "no text was skipped"
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count)
+    return f"{total:,} {'texts were' if total > 1 else 'text was'} skipped ({reasons})"
 
 
 def _document(result: Result) -> dict[str, Any]:

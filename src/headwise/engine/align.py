@@ -18,7 +18,7 @@ from headwise.results import Result
 from headwise.results.files import write_files
 from headwise.studies.alignment import Alignment, chosen_links
 from headwise.studies.alignment.gradients import METHODS
-from headwise.text.alignments import read_pairs, write_links, write_pairs
+from headwise.text.alignments import Pair, parse_pair, read_pairs, write_links, write_pairs
 
 CORPUS, LINKS = "corpus.pairs", "links.txt"
 
@@ -65,3 +65,9 @@ def align(
     result = run("alignment", loaded, corpus=Path(out) / CORPUS, out=out, settings=told, truncate=truncate).only
     write_files(result.folder, {LINKS: write_links(chosen_links(result.state, len(pairs)))})
     return result
+
+
+def aligned_pairs(out: Path) -> list[Pair]:
+    """The pairs that `align` read; subtle: a pipe, as of <(…), can be read only once."""
+    lines = (out / CORPUS).read_bytes().decode().split("\n")[:-1]
+    return [parse_pair(line, f"{out / CORPUS}, line {number}") for number, line in enumerate(lines, start=1)]

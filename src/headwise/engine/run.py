@@ -291,7 +291,9 @@ def _merged(work: Path, plan: Plan, shards: int, skipped: Mapping[str, int]) -> 
         tensors, meta = read
         total = total + Folded.from_tensors(tensors, meta["counts"], plan.digest)
     if not total.counts.get("documents"):
-        raise InputError(f"At least one document must be readable, but none was ({_told(skipped, total.counts)}).")
+        told = _told(skipped, total.counts)
+        cut = "; pass --truncate, or shorter texts" if "too many tokens" in told else ""
+        raise InputError(f"At least one document must be readable, but none was ({told}){cut}.")
     return Folded(total.states, Counter(total.counts) + Counter(skipped))
 
 

@@ -254,10 +254,10 @@ def _prompt(model: Model, text: str, wish: Wish, truncate: bool) -> tuple[Encodi
 def _bare(model: Model, text: str) -> Encoding:
     """A text that has its special tokens written in it."""
     found = encode(model.tokenizer, text, limit=model.limit)
-    bare = len(model.tokenizer(text, add_special_tokens=False)["input_ids"])  # type: ignore[arg-type]
+    bare = len(model.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])  # type: ignore[arg-type]
     if bare == len(found):
         return found
-    ids = list(model.tokenizer(text, add_special_tokens=False)["input_ids"])  # type: ignore[arg-type]
+    ids = list(model.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])  # type: ignore[arg-type]
     start = next(at for at in range(len(found)) if list(found.ids[at : at + bare]) == ids)
     part = slice(start, start + bare)
     return replace(
@@ -371,7 +371,7 @@ def _token_ids(model: Model, word: str | int, *, spaced: bool) -> list[int]:
 
 
 def _ids(model: Model, text: str) -> Any:
-    return model.tokenizer(text, add_special_tokens=False)["input_ids"]
+    return model.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
 
 
 def readable(model: Model, ids: Sequence[int]) -> list[str]:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 FORMAT = 1
+NEAR = 4  # results that are named where one is not there
 COMPOSED = {  # which class of altair a figure is, by its own key
     "layer": "LayerChart", "hconcat": "HConcatChart", "vconcat": "VConcatChart", "concat": "ConcatChart",
     "facet": "FacetChart", "repeat": "RepeatChart",
@@ -223,12 +224,29 @@ def read_manifest(folder: Path, shape: Shape = MappingProxyType({})) -> dict[str
         for name in manifest["files"]:
             inside(folder, name)
     except FileNotFoundError:
-        raise InputError(
-            f"A result must be a folder with a {MANIFEST}; there is none in {folder}. Finish its run first."
-        ) from None
+        raise InputError(_missing(folder)) from None
     except DamagedError as error:
         raise InputError(f"{folder / MANIFEST} must be as it was written; {error}. Run the study again.") from None
     return manifest
+
+
+def _missing(folder: Path) -> str:
+    """Why there is no result: no such folder, a run that was not finished, or another folder; and which are near."""
+    if (folder / ".run").is_dir() or (folder / TABLE).exists():
+        return f"A result must be whole, but the run in {folder} was not finished; the same command again goes on."
+    if not folder.exists():
+        return f"A result must be a folder with a {MANIFEST}, but there is no {folder}; {_nearby(folder.parent)}."
+    return f"A result must be a folder with a {MANIFEST}, but {folder} has none; {_nearby(folder)}."
+
+
+def _nearby(folder: Path) -> str:
+    """The results in and below a folder, three levels deep, the newest first."""
+    found = [path for depth in ("*", "*/*", "*/*/*") for path in folder.glob(f"{depth}/{MANIFEST}")]
+    found = [path.parent for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
+    if not found:
+        return "`headwise run` and `headwise report` make results"
+    more = f" and {len(found) - NEAR:,} more" if len(found) > NEAR else ""
+    return f"nearby {'are' if len(found) > 1 else 'is'} {', '.join(map(str, found[:NEAR]))}{more}"
 
 
 def check(path: Path, sha256: str) -> None:

@@ -31,6 +31,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -44,7 +45,7 @@ from headwise.text.datasets import dump_dataset
 from headwise.text.frames import dump_frame
 from headwise.text.readers import READERS
 from headwise.text.remote import copy_remote, is_address
-from headwise.text.streams import copy_stdin, readable, spooled
+from headwise.text.streams import copy_pipe, copy_stdin, readable, spooled
 
 SAMPLE = Path(__file__).with_name("sample.txt")
 PEEK = 1 << 20  # bytes that tell blocks from lines
@@ -203,7 +204,8 @@ def located(name: str, columns: Sequence[str | int] | None, label: str | int | N
         return spooled(lambda file: copy_remote(name, file), ".txt"), SUFFIXES.get(bare.suffix.lower())
     path = Path(name)
     try:
-        path.stat()
+        if stat.S_ISFIFO(path.stat().st_mode):  # as of <(…): it can be read only once
+            return spooled(lambda file: copy_pipe(path, file), ".txt"), None
     except FileNotFoundError:  # told where it is read, and a broken link there, too
         pass
     except (OSError, ValueError) as error:  # too long, a NUL in it, a loop of links

@@ -39,6 +39,12 @@ def copy_stdin(file: Stream) -> None:
     shutil.copyfileobj(sys.stdin.buffer, file)
 
 
+def copy_pipe(path: Path, file: Stream) -> None:
+    """Of a pipe that has a name, as `<(…)` makes one: it can be read only once."""
+    with path.open("rb") as pipe:
+        shutil.copyfileobj(pipe, file)
+
+
 @contextmanager
 def readable(name: str, path: Path) -> Iterator[Stream]:
     """The decompressed bytes of a file; whatever goes wrong while reading becomes an InputError."""
