@@ -190,7 +190,7 @@ def test_a_missing_folder_is_said_to_be_missing_with_the_results_nearby(tmp_path
         open_result(tmp_path / "out")
     for number in range(4):
         write(tmp_path / f"more{number}")
-    with pytest.raises(InputError, match="nearby are .* and 1 more"):
+    with pytest.raises(InputError, match=r"nearby are .* and 1 more"):
         open_result(tmp_path / "nix")
 
 
