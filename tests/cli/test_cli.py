@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import polars as pl
@@ -44,6 +46,36 @@ def test_layers_are_told_where_somebody_waits(load, monkeypatch, capsys) -> None
     assert said == [f"read {done} of 6 layers (each twice) …" for done in range(1, 7)]
     model.trace(TEXT, keep="top")
     assert capsys.readouterr().err == ""
+
+
+def test_a_long_phase_is_told_off_a_terminal_too_and_a_short_one_nowhere(capsys) -> None:
+    with options.phase("reading it"):
+        pass
+    assert capsys.readouterr().err == ""
+    told = threading.Event()
+    with options.phase("reading it", after=0.01):
+        while not (said := capsys.readouterr().err):
+            told.wait(0.01)
+    assert said.startswith("still reading it, for 0 s …\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phases"),
+    [
+        (["inspect", TEXT, "--matters"],
+         ["loading tiny:bert", "reading it", "computing raw and what each head matters"]),
+        (["view", TEXT, "--quantities", "raw,norm"],
+         ["loading tiny:bert", "reading it", "computing what the page shows (raw, norm)"]),
+        (["view", TEXT, "--everything"],
+         ["loading tiny:bert", "reading it", "computing what the page shows (every quantity, what each head matters)"]),
+    ],
+)  # fmt: skip
+def test_every_slow_part_of_one_text_has_a_name(headwise, monkeypatch, tmp_path, arguments, phases) -> None:
+    heard: list[str] = []
+    monkeypatch.setattr(options, "phase", lambda doing: heard.append(doing) or contextlib.nullcontext())
+    out = ["--out", str(tmp_path / "page.html")] if arguments[0] == "view" else []
+    assert headwise(*arguments, "--model", "tiny:bert", *out)[0] == 0
+    assert heard == phases
 
 
 def test_inspect_prints_a_table_and_a_verdict(headwise):

@@ -70,11 +70,12 @@ def explain(
     from headwise.explanations.explain import explain_text
 
     print(f"loading {model}, then asking it again and again without some of its words …", file=sys.stderr, flush=True)
-    found = explain_text(
-        options.read_text(text), pair, model=model, task=task, target=target, rather=rather, of=of, at=at,
-        generate=generate, method=method, units=units, removal=removal, tests=tests, seed=seed, truncate=truncate,
-        device=device,
-    )  # fmt: skip
+    said = options.read_text(text)
+    with options.phase(f"asking {model} without some {units} of {len(said.split()):,} words"):
+        found = explain_text(
+            said, pair, model=model, task=task, target=target, rather=rather, of=of, at=at, generate=generate,
+            method=method, units=units, removal=removal, tests=tests, seed=seed, truncate=truncate, device=device,
+        )  # fmt: skip
     if json_ is not None:
         options.write_json(json_, _document(found))
     if output is None:

@@ -91,7 +91,8 @@ def inspect(
     from headwise.models.load import load
 
     options.waiting(f"loading {model}, then tracing what it reads …")
-    loaded = load(model, task=own_task(model) if task is None else task, device=device)
+    with options.phase(f"loading {model}"):
+        loaded = load(model, task=own_task(model) if task is None else task, device=device)
     layer, number, stack = place_of(loaded, layer, head, stack)
     trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate, keep=keep)
     if keep != "all":
@@ -99,8 +100,9 @@ def inspect(
             raise InputError("Of a long text inspect has the table (--csv, --parquet, --save); leave out the rest.")
         _inspect_long(trace, _chosen(trace.heads(stack=stack), layer, number), csv=csv, parquet=parquet, save=save)
         return
-    heads = trace.heads(quantity, stack=stack)
-    table = _chosen(with_matters(heads, trace, stack, exact=exact) if matters or exact else heads, layer, number)
+    with options.phase(f"computing {quantity}{' and what each head matters' if matters or exact else ''}"):
+        heads = trace.heads(quantity, stack=stack)
+        table = _chosen(with_matters(heads, trace, stack, exact=exact) if matters or exact else heads, layer, number)
     answer = answered(trace.model, trace.text, trace.target)
     product = None if key is None else _product(trace, layer, number, query, key, stack)
     written = _write(trace, table, answer, product, json_=json_, csv=csv, parquet=parquet, save=save)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -64,7 +65,7 @@ def read_by(
     said = None if text is None else read_text(text)
     if (image is not None and said is not None) or (image is None and audio is None and said is None):
         raise InputError("A model reads one of TEXT, --image FILE and --audio FILE; pass one of them.")
-    with layers_told(model) if keep != "all" else nullcontext():
+    with layers_told(model) if keep != "all" else phase("reading it"):
         if image is not None:
             return model.trace(image=image, keep=keep)
         if audio is not None:
@@ -76,6 +77,30 @@ def waiting(line: str) -> None:
     """For whoever waits; a script reads one line, and only of what went wrong."""
     if sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)
+
+
+SOON, LATE = 3.0, 10.0  # seconds before a terminal, or a log, is told what takes so long
+
+
+@contextmanager
+def phase(doing: str, after: float | None = None) -> Iterator[None]:
+    """Nothing of a short one; of a long one a line when it has taken `after` seconds, and 4, 16, … times as many."""
+    over, began = threading.Event(), time.monotonic()
+    first = after if after is not None else SOON if sys.stderr.isatty() else LATE
+
+    def tell() -> None:
+        due = first
+        while not over.wait(max(0.0, began + due - time.monotonic())):
+            print(f"still {doing}, for {due:.0f} s …", file=sys.stderr, flush=True)
+            due *= 4
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
 
 
 @contextmanager

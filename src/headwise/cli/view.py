@@ -107,7 +107,8 @@ def view(
         from headwise.models.load import load
 
         print(f"loading {model}, then tracing what it reads …", file=sys.stderr, flush=True)
-        loaded = load(model, task=own_task(model) if task is None else task, device=device)
+        with options.phase(f"loading {model}"):
+            loaded = load(model, task=own_task(model) if task is None else task, device=device)
         trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate, keep=keep)
     long = isinstance(trace, LongTrace)
     if long and (with_ is not None or everything or matters or exact or off is not None or syntax is not None):
@@ -115,10 +116,24 @@ def view(
     chosen: dict[str, Any] = choices_of(quantities, with_, everything=everything or senses or long)
     if not (senses or long):
         chosen |= {"matters": "exact" if exact else matters or everything, "off": named_heads(off), "syntax": syntax}
-    path = trace.save_html(out, **chosen) if senses or long else saved(trace, out, chosen)
+    with options.phase(f"computing what the page shows ({dear(chosen)})"):
+        path = trace.save_html(out, **chosen) if senses or long else saved(trace, out, chosen)
     print(written(path, path.stat().st_size))
     if open_:
         webbrowser.open(path.resolve().as_uri())
+
+
+def dear(chosen: Mapping[str, Any]) -> str:
+    """What was asked for of a page, by name.
+
+    >>> dear({"quantities": ["raw", "hidden-token"], "off": ["L0.H1"], "matters": "exact"})
+    'raw, hidden-token, what each head matters, the model without L0.H1'
+    """
+    named = chosen.get("quantities") or chosen.get("besides") or []
+    matters = ["what each head matters"] if chosen.get("matters") else []
+    off = [f"the model without {', '.join(chosen['off'])}"] if chosen.get("off") else []
+    every = [] if {"quantities", "besides"} & set(chosen) else ["every quantity"]
+    return ", ".join([*named, *every, *matters, *off]) or "its maps"
 
 
 def saved(trace: Trace, out: Path, chosen: Mapping[str, Any]) -> Path:
