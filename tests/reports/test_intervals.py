@@ -45,7 +45,8 @@ def test_a_share_stays_one_and_a_correlation_too() -> None:
     ("n", "parts", "why"),
     [
         (3, [], "too few texts (3)"),
-        (4, [], "the run kept no parts of its texts"),
+        (7, [], "too few texts (7)"),
+        (8, [], "the run kept no parts of its texts"),
         (3, others(0.1, 0.2, 0.3), "too few texts (3)"),
         (3, others(0.1, 0.2, 0.3, 0.4, 0.4, 0.4, 0.4, 0.4), "too few texts (3)"),  # three texts were asked, of eight
         (

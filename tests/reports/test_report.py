@@ -131,7 +131,7 @@ def test_labels_and_translations_bring_their_studies_and_their_sentences(tmp_pat
     )  # fmt: skip
     html = path.read_text("utf-8")
     assert {"faithfulness", "adversary"} <= set(re.findall(r'<section id="([^"]+)"', html))
-    assert "without the tokens that an explanation names, beyond random ones" in html
+    assert "without the tokens that an explanation names (mean over" in html
     assert "attention can be moved by" in html
 
     pairs = tmp_path / "dev.pairs"

@@ -53,7 +53,7 @@ def bounded(number: Number, others: Sequence[Sequence[Number]]) -> Number:
         return number
     found = [one.value for part in others for one in part if (one.name, one.says) == (number.name, number.says)]
     moved = [value for value in found if value != number.value]
-    if not others and number.n >= FEWEST:
+    if not others and number.n >= PARTS:
         return replace(number, without="the run kept no parts of its texts")
     if len(others) < FEWEST or 0 < len(moved) < FEWEST:
         return replace(number, without=f"too few texts ({number.n:,})")
