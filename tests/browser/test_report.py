@@ -149,6 +149,19 @@ def test_panels_too_small_to_read_stand_below_each_other_and_what_is_wide_still_
     opened.until("!document.getElementById('strongest-strongest').classList.contains('more')")
 
 
+def test_titles_are_broken_where_they_are_wider_than_the_page(html: str, open_html: Open) -> None:
+    opened = open_html(html, width=420)
+    for name in ("surface-fig2", "norms-fig3"):
+        card = opened.page.locator(f"#{name}")
+        card.scroll_into_view_if_needed()
+        opened.until(f"document.getElementById('{name}').dataset.drawn")
+        assert "more" not in card.get_attribute("class"), "nothing ends in a fade"
+        box = card.bounding_box()
+        for words in card.locator("g.role-title-text text, g.role-title-subtitle text").all():
+            told = words.bounding_box()
+            assert told is None or told["x"] + told["width"] <= box["x"] + box["width"]
+
+
 def test_charts_follow_the_theme_and_fill_their_card(html: str, open_html: Open) -> None:
     opened = open_html(html, theme="dark")
     opened.page.locator("#surface-fig4").scroll_into_view_if_needed()

@@ -218,16 +218,17 @@ def test_a_word_is_masked_and_both_answers_stand_side_by_side(
     page.click('[data-tool="show-beside"]')
     other = page.frame_locator(".pane:nth-child(2) iframe.shown")
     other.locator('#view[aria-busy="false"]').wait_for()
-    assert "river" not in other.locator("h1").inner_text()
+    assert other.locator("h1").inner_text().startswith("the [MASK] "), "a mask that was written is part of the text"
+    chips = [place.locator(".chip.on").all_inner_texts() for place in (inside, other)]
+    assert chips[0] == chips[1], "both draw the same head"
     assert "river" in page.frame_locator(".pane:nth-child(1) iframe.shown").locator("h1").inner_text()
     inside = page.frame_locator(".pane:nth-child(1) iframe.shown")
     places = [place.locator("#view").get_attribute("data-shown") for place in (inside, other)]
     assert places[0] == places[1], "the second opens where the first is"
     inside.locator("#tab-matrix").click()
     for place in (inside, other):
-        if width < 560:
-            assert not place.locator('[data-control="layer"]').is_visible(), "controls fold away"
-            place.locator(".fold > summary").click()
+        assert not place.locator('[data-control="layer"]').is_visible(), "controls fold away in a narrow frame"
+        place.locator(".fold > summary").click()
     inside.locator('[data-control="layer"]').select_option("2")
     other.locator('#view[data-view="matrix"][data-shown*=" 2 "]').wait_for()  # both look at one layer
     other.locator('[data-control="head"]').select_option("3")
@@ -296,8 +297,13 @@ def test_what_was_chosen_is_on_the_screen_of_a_phone(visit: Callable[..., Opened
     page.click('[data-at="surface"]')
     page.wait_for_selector(".shelf .sheet")
     assert not page.locator(".shelf nav").is_visible(), "the list folds away"
+    assert "gradient" in page.evaluate("getComputedStyle(document.querySelector('.sheet')).backgroundImage")
     page.click("text=Choose another")
     assert page.locator(".shelf nav").is_visible()
+    page.click('[data-at="small.html"]')
+    page.wait_for_selector("iframe.shown")
+    fold, frame = page.locator(".shelf .fold").bounding_box(), page.locator("iframe.shown").bounding_box()
+    assert frame["y"] - fold["y"] - fold["height"] <= 20, "nothing is empty between the list and what was chosen"
     wide = visit("/#stored/surface").page
     wide.wait_for_selector(".shelf .sheet")
     assert wide.locator(".shelf nav").is_visible()

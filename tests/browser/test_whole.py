@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -105,3 +106,14 @@ def test_tables_of_a_comparison_are_whole_on_a_phone_and_shaded_where_they_go_on
     shade = wide.page.evaluate("getComputedStyle(document.querySelector('.sheet')).backgroundAttachment")
     assert shade.startswith("local, scroll"), "the shade at the right goes when the end is reached"
     assert wide.page.evaluate("getComputedStyle(document.querySelector('table')).backgroundColor") == "rgba(0, 0, 0, 0)"
+
+
+def test_a_link_that_names_a_head_draws_that_head(page: Page, open_html: Open) -> None:
+    """The heading said L0.H1 above the lines of the head that the page opens with."""
+    opening = {"stack": "self", "layer": 1, "head": 2, "heads": "2"}
+    html = html_of(replace(page, start=opening))
+    opened = open_html(html, "#view=head&layer=0&head=1&quantity=raw").drawn()
+    assert opened.page.locator(".chip.on").all_inner_texts() == ["H1"]
+    assert opened.page.inner_text(".about h2").endswith("L0.H1")
+    opened.to(view="head", layer=0, head=1, heads="all", quantity="raw")
+    assert opened.page.locator(".chip.on").count() == 3

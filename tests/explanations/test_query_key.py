@@ -133,6 +133,7 @@ def test_the_words_and_the_figure() -> None:
         "L1.H2, query of 'dog' · key of 'old' = -0.50 over 3 dimensions.\n"
         "Score: -0.50 × 0.5 +0.50 (position bias, mask or shift) = 0.25. Largest by dimension: -2.00 (2), +1.50 (0+1)."
     )
+    assert repr(found) == str(found), "as the end of a notebook's cell shows it"
     plain = QueryKey("L1.H2", ("dog", "old"), -0.25, 0.5, table)
     assert plain.added == 0
     assert "Score: -0.50 × 0.5 = -0.25." in str(plain)

@@ -108,10 +108,14 @@ def test_the_words() -> None:
         [dict(zip(("side", "component", "place", "token", "part"), row, strict=True)) for row in rows], schema=SCHEMA
     )
     found = Why(Cell("self", 1, 2, 4, 1), ("dog", "old"), 1.6, 0.427, table, 0.0)
-    assert str(found) == (
-        "L1.H2 gives 0.43 of the attention of 'dog' to 'old' (score 1.60).\n"
-        "Of what 'dog' is made of (query): +2.00 embedding from 'dog', -0.50 L0.H1 from 'old', +0.10 bias.\n"
-        "Of what 'old' is made of (key): +1.60 L0.H1 from 'the'."
+    assert (
+        repr(found)
+        == str(found)
+        == (
+            "L1.H2 gives 0.43 of the attention of 'dog' to 'old' (score 1.60).\n"
+            "Of what 'dog' is made of (query): +2.00 embedding from 'dog', -0.50 L0.H1 from 'old', +0.10 bias.\n"
+            "Of what 'old' is made of (key): +1.60 L0.H1 from 'the'."
+        )
     )
 
 

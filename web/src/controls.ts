@@ -42,7 +42,8 @@ export function controlsOf(model: Model): Control {
   const present = controls.filter((control): control is Control => control !== null);
   const rail = el("aside", { class: "rail", "aria-label": "Controls" }, ...present.map((control) => control.node));
   const node = el("details", { class: "fold" }, el("summary", {}, "Layer, head, quantity and more"), rail);
-  const narrow = matchMedia("(max-width: 560px)"); // there the controls fold away
+  if (page.live) node.classList.add("early"); // two such pages may stand side by side
+  const narrow = matchMedia(page.live ? "(max-width: 700px)" : "(max-width: 560px)"); // there the controls fold away
   const fold = () => (node.open = !narrow.matches);
   narrow.addEventListener("change", fold);
   fold();

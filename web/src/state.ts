@@ -112,8 +112,8 @@ export class Model {
   private readonly listeners: (() => void)[] = [];
 
   constructor(readonly page: Page) {
-    this.current = this.completed({ ...this.first(), ...parse(location.hash) });
-    addEventListener("hashchange", () => this.set({ ...this.first(), ...parse(location.hash) }));
+    this.current = this.completed({ ...this.first(), ...this.read(location.hash) });
+    addEventListener("hashchange", () => this.set({ ...this.first(), ...this.read(location.hash) }));
     if (page.live) parent.postMessage({ headwise: "at", hash: this.hash() }, "*");
     if (page.live) addEventListener("message", (event) => event.source === parent && this.follow(event.data as { headwise?: string; hash?: unknown } | null));
   }
@@ -122,7 +122,7 @@ export class Model {
   private follow(data: { headwise?: string; hash?: unknown } | null): void {
     if (data?.headwise !== "go") return;
     const before = this.hash();
-    this.current = this.completed({ ...this.current, ...parse(String(data.hash)), token: -1, key: -1 });
+    this.current = this.completed({ ...this.current, ...this.read(String(data.hash)), token: -1, key: -1 });
     if (this.hash() === before) return;
     if (location.protocol !== "about:") history.replaceState(null, "", this.hash());
     for (const listener of this.listeners) listener();
@@ -154,6 +154,12 @@ export class Model {
   private first(): State {
     const text = new URLSearchParams(Object.entries(this.page.start).map(([key, value]) => [key, String(value)]));
     return this.completed({ ...DEFAULTS, ...parse("#" + text.toString()) });
+  }
+
+  /** A link; where it names a head and not the heads shown, on a page that opens with one, that head is the one shown. */
+  private read(hash: string): Partial<State> {
+    const found = parse(hash);
+    return found.head !== undefined && found.heads === undefined && /^\d+$/.test(this.first().heads) ? { ...found, heads: String(found.head) } : found;
   }
 
   /** A state that names only what is there: a link may come from another page. */

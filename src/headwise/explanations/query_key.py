@@ -74,6 +74,8 @@ class QueryKey:
             f"Score: {self.dot:.2f} × {self.times:.3g}{bias} = {self.score:.2f}. Largest by dimension: {parts}."
         )
 
+    __repr__ = __str__  # the end of a notebook's cell says what print says
+
 
 def factors(mode: Frozen, name: str) -> tuple[Tensor, Tensor, Tensor]:
     """q [head query d], k [head key d] and their product as the network has it, of the last softmax."""

@@ -87,6 +87,8 @@ class Why:
             lines.append(f"Of what {token!r} is made of ({side}): {parts}.")
         return "\n".join(lines)
 
+    __repr__ = __str__  # the end of a notebook's cell says what print says; `top()` and `table` have the numbers
+
 
 def _said(row: Row) -> str:
     source = f" from {row['token']!r}" if row["token"] is not None else ""

@@ -22,7 +22,7 @@ export const compareView: View = async (root, context) => {
     return heatOf(grid, { width: each, scale, palette: context.palette, tip: context.tip, caption: titleOf(place), unit: place.quantity.unit, rowTitle: "from", colTitle: "to" });
   });
   root.replaceChildren(el("div", { class: "pair" }, ...heats.map((heat) => heat.node)), el("p", { class: "finding" }, [across(context.page, left.quantity, right.quantity), finding(grids[0]!, grids[1]!, left.quantity.unit === right.quantity.unit)].filter(Boolean).join(" ")));
-  return { svg: () => beside(heats.map((heat) => heat.svg())), scale, says: `Both maps share one colour scale. On the right: ${right.quantity.rows} On the left:` };
+  return { svg: () => beside(heats.map((heat) => heat.svg())), scale, says: `Both maps share one colour scale.${left.quantity.rows === right.quantity.rows ? "" : ` On the right: ${right.quantity.rows} On the left:`}` };
 };
 
 const titleOf = ({ quantity, layerAt, headAt }: Place): string => `${quantity.label}, ${headName(quantity.layers[layerAt]!, quantity.heads[headAt]!, quantity)}`;

@@ -22,6 +22,19 @@
     const parts = hconcat ?? rest.vconcat;
     return parts ? { ...rest, vconcat: parts.map(stacked) } : rest;
   };
+  // A title that is wider than the page is broken into lines, or it would make its whole chart small.
+  const broken = (text, most) => [].concat(text ?? []).join(" ").split(" ").reduce((lines, word) => {
+    const longer = `${lines.at(-1)} ${word}`;
+    return lines.length && longer.length <= most ? [...lines.slice(0, -1), longer] : [...lines, word];
+  }, []);
+  const titled = ({ title, ...rest }, room) => (title?.text ? { ...rest, title: { ...title, text: broken(title.text, room / 9.5), subtitle: broken(title.subtitle, room / 6.5) } } : { title, ...rest });
+  async function embedded(place, spec, options, room) {
+    const width = () => place.querySelector("svg.marks")?.width.baseVal.value ?? 0;
+    let one = await window.vegaEmbed(place, spec, options);
+    if (width() > room) one = await window.vegaEmbed(place, titled(spec, room), options);
+    if (READABLE * width() > room) one = await window.vegaEmbed(place, stacked(titled(spec, room)), options);
+    return one;
+  }
   function draw(figure) {
     if (!drawn.has(figure)) {
       const options = {
@@ -33,9 +46,7 @@
       const place = element("div");
       const spec = data(figure.dataset.spec);
       const room = figure.clientWidth - 24;
-      const fits = () => READABLE * (place.querySelector("svg.marks")?.width.baseVal.value ?? 0) <= room;
-      const embedded = window.vegaEmbed(place, spec, options).then((one) => (fits() ? one : window.vegaEmbed(place, stacked(spec), options)));
-      drawn.set(figure, embedded.then(
+      drawn.set(figure, embedded(place, spec, options, room).then(
         ({ view }) => {
           figure.replaceChildren(place);
           view.addEventListener("click", (_event, item) => /^L\d+\.H\d+$/.test(item?.datum?.name ?? "") && find(item.datum.name));
