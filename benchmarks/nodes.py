@@ -45,9 +45,9 @@ class Noting(engine.Worker):
         super().__init__(*given)
         self._note("loaded")
 
-    def fold(self, number: int, documents: list[Any]) -> Any:
+    def fold(self, number: int, documents: list[Any], begun: engine.Sum | None) -> Iterator[tuple[Any, ...]]:
         self._note(f"shard {number}")
-        return super().fold(number, documents)
+        yield from super().fold(number, documents, begun)
 
     def _note(self, what: str) -> None:
         node = ray.get_runtime_context().get_node_id()[:6]

@@ -11,8 +11,8 @@ import torch
 import headwise as hw
 from headwise.engine import fold as module
 from headwise.engine import kept
-from headwise.engine.fold import Folded
-from headwise.engine.kept import Kept
+from headwise.engine.fold import Begun, Folded
+from headwise.engine.kept import Due, Kept
 from headwise.stats import Sums
 from headwise.studies.study import State
 
@@ -63,15 +63,16 @@ def folded(value: float) -> Folded:
 
 
 def test_it_is_written_once_a_minute_and_belongs_to_one_plan(tmp_path: Path) -> None:
-    now = [0.0]
-    one = Kept(tmp_path, 2, "plan", clock=lambda: now[0])
-    for later, batches in ((kept.SECONDS - 1, 1), (kept.SECONDS, 2), (2 * kept.SECONDS - 1, 3)):
+    now, one = [0.0], Kept(tmp_path, 2, "plan")
+    due = Due(60.0, clock=lambda: now[0])
+    for later, batches in ((59, 1), (60, 2), (119, 3)):
         now[0] = later
-        one.write(batches, folded(float(batches)))
+        if due():
+            one.write(Begun(batches, folded(float(batches))))
     found = one.read()
     assert found is not None
-    assert found[0] == 2
-    assert float(found[1].states["a"]["n"].total) == 2.0  # type: ignore[attr-defined]
+    assert found.batches == 2
+    assert float(found.folded.states["a"]["n"].total) == 2.0  # type: ignore[attr-defined]
     assert Kept(tmp_path, 2, "other").read() is None
     assert Kept(tmp_path, 3, "plan").read() is None
     one.forget()

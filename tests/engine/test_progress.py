@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import headwise as hw
-from headwise.engine.fold import EVERY, fold
+from headwise.engine.fold import EVERY, Folded, Step, steps
 from headwise.engine.forecast import Forecast
 from headwise.engine.plan import Plan
 from headwise.engine.progress import SECONDS, Lines, Progress, pace
@@ -122,10 +122,11 @@ def test_a_run_in_a_log_says_what_it_reads_and_how_far_it_is(capsys: pytest.Capt
 def test_a_shard_tells_after_every_batch_and_before_every_study_that_asks(load) -> None:
     texts = ["the sea", "the old dog", "", "and the cat of the city"]
     documents = tuple(Document(number, text) for number, text in enumerate(texts))
-    told: list[tuple[int, int, str]] = []
     plan = Plan({}, {}, open_corpus("sample"), batch_tokens=1)
     studies = [STUDIES[name]() for name in ("surface", "mixing")]
-    fold(load("tiny:bert"), studies, Shard(0, documents), plan, tell=lambda *one: told.append(one))
+    *walked, last = steps(load("tiny:bert"), studies, Shard(0, documents), plan)
+    assert isinstance(last, Folded)
+    told = [(step.documents, step.tokens, step.doing) for step in walked if isinstance(step, Step)]
     assert [documents for documents, _, doing in told if doing == "mixing"] == [1, 2, 3]
     after = [(documents, doing) for documents, _, doing in told]
     assert after[:3] == [(1, EVERY), (1, "mixing"), (2, EVERY)], "the empty text is counted as read"

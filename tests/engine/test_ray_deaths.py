@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ pytest.importorskip("ray")
 import ray.exceptions
 
 from headwise.engine import ray as module
+from headwise.engine.kept import BEGUN
 from headwise.engine.plan import Plan
 from headwise.errors import InputError
 from headwise.text.corpus import CorpusSpec, Document, Shard
@@ -26,25 +28,32 @@ SHARDS = [Shard(number, (Document(number, f"text {number}"),)) for number in ran
 
 @dataclass
 class PaperRay:
-    """Workers by name; `dies(worker, shard)` says whether a worker dies of it, and then all that it has under way."""
+    """Workers by name; `dies(worker, shard)` says whether a worker dies of it, and then all that it has under way.
+
+    Each says first that two batches of the shard are done, with their sum, and dies after that.
+    """
 
     dies: Callable[[str, int], bool]
     dead: set[str] = field(default_factory=set)
+    given: list[tuple[str, int, int]] = field(default_factory=list)  # worker, shard, batches done before
     exceptions: Any = ray.exceptions
 
     def worker(self, name: str) -> Any:
-        call = SimpleNamespace(remote=lambda number, _documents: (name, number))
-        return SimpleNamespace(name=name, fold=call)
+        def fold(number: int, _documents: Any, begun: tuple[int, dict] | None) -> Any:
+            self.given.append((name, number, 0 if begun is None else begun[0]))
+            return iter([(name, number, (1, 5, "reading", (2, {}))), (name, number, ({}, {"documents": number}))])
+
+        return SimpleNamespace(name=name, fold=SimpleNamespace(remote=fold))
 
     def wait(self, refs: list[Any], num_returns: int) -> tuple[list[Any], list[Any]]:
         return refs[:num_returns], refs[num_returns:]
 
-    def get(self, ref: tuple[str, int]) -> tuple[dict, dict]:
-        name, number = ref
-        if name in self.dead or self.dies(name, number):
+    def get(self, ref: tuple[str, int, tuple]) -> tuple:
+        name, number, said = ref
+        if name in self.dead or (len(said) == 2 and self.dies(name, number)):
             self.dead.add(name)
             raise ray.exceptions.RayActorError(error_msg="The worker died.\nIts log.")
-        return {}, {"documents": number}
+        return said
 
 
 def spread(paper: PaperRay, names: str, hired: str = "") -> tuple[list[int], list[str]]:
@@ -64,6 +73,20 @@ def test_a_machine_dies_and_every_shard_is_done_once(hired: str) -> None:
     done, alive = spread(PaperRay(lambda name, number: name == "b" and number == 3), "ab", hired)
     assert sorted(done) == list(range(9))
     assert alive == ["a", *hired]
+
+
+def test_a_shard_of_a_worker_that_died_goes_on_where_it_was(tmp_path: Path) -> None:
+    paper, heard = PaperRay(lambda name, number: name == "b" and number == 3), []
+    pool = [paper.worker(name) for name in "ab"]
+    for number, folded in module._spread(
+        paper, pool, SHARDS, PLAN, lambda _: None, lambda *one: heard.append(one), tmp_path
+    ):
+        assert folded.plan == PLAN.digest
+        assert (tmp_path / BEGUN / f"shard-{number:05d}.json").is_file()
+    assert [batches for _, number, batches in paper.given if number == 3] == [0, 2], "the second begins after the first"
+    assert {batches for _, number, batches in paper.given if number < 3} == {0}
+    assert heard[0] == (0, 1, 5, "reading")
+    assert list((tmp_path / BEGUN).iterdir()) == [], "what is done is not kept as begun"
 
 
 def test_cores_of_the_last_worker_are_waited_for_longer() -> None:

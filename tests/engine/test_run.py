@@ -18,6 +18,7 @@ import torch
 
 from headwise.engine.fold import Folded
 from headwise.engine.local import fold_locally
+from headwise.engine.progress import Progress
 from headwise.engine.run import run as whole_run
 from headwise.errors import HeadwiseError, InputError
 from headwise.models.load import load
@@ -323,4 +324,35 @@ class TestRay:
             "surface", MODEL, corpus=corpus, out=tmp_path / "ray", shard_documents=1, threads=1, engine="ray", workers=2
         )
         assert killed
+        assert bits(tmp_path / "ray") == bits(tmp_path / "local")
+
+    def test_it_tells_of_texts_within_a_shard_and_goes_on_there(self, corpus, tmp_path, monkeypatch):
+        from headwise.engine import ray as module
+
+        class StoppedError(Exception):
+            """As a kill of the command would."""
+
+        heard, stop = [], [True]
+        within = Progress.within
+
+        def told(self, shard, documents, tokens, doing):
+            heard.append((shard, documents))
+            within(self, shard, documents, tokens, doing)
+            if stop[0] and (tmp_path / "ray" / ".run" / "begun" / f"shard-{shard:05d}.json").is_file():
+                raise StoppedError
+
+        monkeypatch.setattr(module, "TOLD_SECONDS", 0.0)
+        monkeypatch.setattr(module.kept, "SECONDS", 0.0)
+        monkeypatch.setattr(Progress, "within", told)
+        given = {"corpus": corpus, "shard_documents": 100, "batch_tokens": 1, "threads": 1, "progress": "lines"}
+        run("surface", MODEL, out=tmp_path / "local", **given)
+        assert len(heard) > 5
+        heard.clear()
+        with pytest.raises(StoppedError):
+            run("surface", MODEL, out=tmp_path / "ray", engine="ray", workers=1, **given)
+        begun, stop[0] = heard[-1][1], False
+        assert 1 <= begun < 40
+        heard.clear()
+        run("surface", MODEL, out=tmp_path / "ray", engine="ray", workers=1, **given)
+        assert min(documents for _, documents in heard) >= begun, "what was kept is not read again"
         assert bits(tmp_path / "ray") == bits(tmp_path / "local")

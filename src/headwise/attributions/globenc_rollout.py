@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from headwise.attributions import ORIGINS, Origins
 from headwise.attributions.rollout import rollout
-from headwise.measures.globenc import check_norms, scaled
+from headwise.measures.globenc import last_norm, scaled
 from headwise.models.capture import Site, at_least_float, first_tensor
 from headwise.models.model import Model
 from headwise.quantities import SHARE
@@ -35,7 +35,7 @@ from headwise.types import Batch, Layer
     unit=SHARE,
     distribution=True,
     cost="that of globenc and n³ a layer",
-    needs=lambda _, layer: check_norms(layer),
+    needs=lambda _, layer: last_norm(layer),
     paper="https://arxiv.org/abs/2205.03286",
     order=40,
 )
@@ -50,7 +50,7 @@ def globenc_rollout(model: Model, batch: Batch) -> Origins:
     unit=SHARE,
     distribution=True,
     cost="that of globenc and n³ a layer",
-    needs=lambda _, layer: check_norms(layer),
+    needs=lambda _, layer: last_norm(layer),
     paper="https://arxiv.org/abs/2205.03286",
     order=45,
 )

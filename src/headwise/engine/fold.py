@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -79,46 +79,53 @@ def known(model: Model, studies: Sequence[Study], opening: Sequence[Document], p
     return {study.name: study.prepare(model, texts) for study in studies if study.has("prepare")}
 
 
-Tell = Callable[[int, int, str], None]
-"""(documents and tokens of the shard that are done, which study is at work): how far a shard is."""
+@dataclass(frozen=True)
+class Begun:
+    """The sum of a shard's first batches."""
+
+    batches: int
+    folded: Folded
 
 
-def silent(_documents: int, _tokens: int, _doing: str) -> None:
-    """Nobody looks."""
+@dataclass(frozen=True)
+class Step:
+    """How far a shard is: its documents and tokens that are done, and who is at work; after a batch also the sum."""
 
-
-class Keeps(Protocol):
-    """Where the sum of a shard's first batches is kept, and found again (engine/kept.py)."""
-
-    def read(self) -> tuple[int, Folded] | None: ...
-    def write(self, batches: int, folded: Folded) -> None: ...
+    documents: int
+    tokens: int
+    doing: str = EVERY
+    begun: Begun | None = None
 
 
 def fold(
-    model: Model, studies: Sequence[Study], shard: Shard, plan: Plan, before: Mapping[str, Any] | None = None,
-    tell: Tell = silent, kept: Keeps | None = None,
-) -> Folded:  # fmt: skip
-    """Read, batch by length, run, observe; `before` is what `known` found, `tell` hears how far it is.
+    model: Model, studies: Sequence[Study], shard: Shard, plan: Plan, before: Mapping[str, Any] | None = None
+) -> Folded:
+    """Read, batch by length, run, observe; `before` is what `known` found."""
+    *_, last = steps(model, studies, shard, plan, before)
+    assert isinstance(last, Folded)
+    return last
 
-    Batches that `kept` has are not run again.
-    """
+
+def steps(
+    model: Model, studies: Sequence[Study], shard: Shard, plan: Plan, before: Mapping[str, Any] | None = None,
+    begun: Begun | None = None,
+) -> Iterator[Step | Folded]:  # fmt: skip
+    """The same, telling how far it is; the last is what the shard came to. Batches of `begun` are not run again."""
     counts: Counter[str] = Counter()
     items = list(readable(model, shard.documents, plan, counts))
-    begun = None if kept is None else kept.read()
-    first, states = (0, {}) if begun is None else (begun[0], dict(begun[1].states))
+    first, states = (0, {}) if begun is None else (begun.batches, dict(begun.folded.states))
     states = {study.name: states.get(study.name, State()) for study in studies}
     done, tokens = len(shard.documents) - len(items), 0
     for number, batch in enumerate(batches(items, plan.batch_tokens, padded=model.proof.padding), start=1):
         if number > first:
             for doing in _observe(model, studies, batch, states, plan, before or {}):
-                tell(done, tokens, doing)
-            if kept is not None:
-                kept.write(number, Folded(states, {}, plan.digest))
+                yield Step(done, tokens, doing)
         done, tokens = done + len(batch), tokens + sum(len(item.text) for item in batch)
-        tell(done, tokens, EVERY)
+        so_far = Begun(number, Folded(dict(states), {}, plan.digest)) if number > first else None
+        yield Step(done, tokens, begun=so_far)
     counts["documents"] += len(items)
     counts["tokens"] += sum(len(item.text) for item in items)
-    return Folded(states, counts, plan.digest)
+    yield Folded(states, counts, plan.digest)
 
 
 def batches(items: Sequence[Item], tokens: int, *, padded: bool = True) -> Iterator[list[Item]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 
-from headwise.engine.fold import Folded, fold, known
-from headwise.engine.kept import Kept
+from headwise.engine import kept
+from headwise.engine.fold import Folded, known, steps
+from headwise.engine.kept import Due, Kept
 from headwise.engine.plan import Plan
 from headwise.models.model import Model
 from headwise.text.corpus import Shard
@@ -23,7 +23,14 @@ def fold_locally(
     studies, before = plan.build(), None
     for shard in shards:
         before = known(model, studies, plan.opening(model), plan) if before is None else before
-        kept = None if work is None else Kept(work, shard.number, plan.digest)
-        yield shard.number, fold(model, studies, shard, plan, before, partial(within, shard.number), kept)
-        if kept is not None:  # by now the shard was written
-            kept.forget()
+        there = None if work is None else Kept(work, shard.number, plan.digest)
+        due, begun = Due(kept.SECONDS), None if there is None else there.read()
+        for step in steps(model, studies, shard, plan, before, begun):
+            if isinstance(step, Folded):
+                yield shard.number, step
+                continue
+            within(shard.number, step.documents, step.tokens, step.doing)
+            if there is not None and step.begun is not None and due():
+                there.write(step.begun)
+        if there is not None:  # by now the shard was written
+            there.forget()

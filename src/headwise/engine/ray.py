@@ -1,8 +1,9 @@
 """Many processes, on one machine or a Ray cluster: a pool of actors, each with the model loaded once.
 
-The driver reads the corpus and writes the shards; an actor gets a shard's documents and returns its state. Of a worker
-that dies, alone or with its machine, the shards are given to others, to the same bits; another one is hired where there
-is room. A shard of which several workers died, and a cluster that is gone, end the run in one line; it can be resumed.
+The driver reads the corpus and writes the shards; an actor gets a shard's documents, tells how far it is, sends its
+sum now and then, and in the end its state. Of a worker that dies, alone or with its machine, the shards are given to
+others, which go on from the last sum, to the same bits; another one is hired where there is room. A shard of which
+several workers died, and a cluster that is gone, end the run in one line; it can be resumed.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
-from headwise.engine.fold import Folded, fold, known
+from headwise.engine import kept
+from headwise.engine.fold import Begun, Folded, known, steps
+from headwise.engine.kept import Due, Kept
+from headwise.engine.local import Within
 from headwise.engine.plan import Plan
 from headwise.errors import InputError, ModelError
 from headwise.text.corpus import CorpusSpec, Document, Shard
@@ -28,6 +33,7 @@ TRIES = 4  # workers that may die of one shard
 GONE = "The Ray cluster must stay up while a run goes on, but it is gone"
 RESUME = "the same command again goes on where this one stopped."
 AHEAD = 2  # shards given to a worker at once, so that none waits for the driver
+TOLD_SECONDS = 1.0  # between two words of a worker on how far it is
 
 
 def fold_on_ray(
@@ -39,8 +45,13 @@ def fold_on_ray(
     workers: int | None,
     threads: int | None,
     say: Callable[[str], None] = lambda _: None,
+    within: Within = lambda *_: None,
+    work: Path | None = None,
 ) -> Iterator[tuple[int, Folded]]:
-    """Each shard's number and what it came to, in the order in which they are finished."""
+    """Each shard's number and what it came to, in the order in which they are finished.
+
+    `within` hears how far each is that is under way, `work` keeps what is begun.
+    """
     ray = _ray()
     if plan.model["source"] is None:
         raise InputError("On Ray every worker loads the model by name, but it was given as an object; pass its name.")
@@ -51,10 +62,12 @@ def fold_on_ray(
         each = threads or 1
         count = _crew(ray, workers, each)
         say(f"{_where(address, started)}; {count} worker{'s' if count > 1 else ''}")
-        given = (_portable(plan), each, [_fields(document) for document in opening])
+        often = (TOLD_SECONDS, kept.SECONDS)
+        given = (_portable(plan), each, [_fields(document) for document in opening], often)
         hire = lambda: _actor(ray, each, str(plan.model["source"]["device"])).remote(*given)  # noqa: E731
         pool += [hire() for _ in range(count)]
-        yield from _spread(ray, pool, shards, plan, lambda seconds: hire() if _room(ray, each, seconds) else None)
+        again = lambda seconds: hire() if _room(ray, each, seconds) else None  # noqa: E731
+        yield from _spread(ray, pool, shards, plan, again, within, work)
     except ray.exceptions.RayTaskError:
         raise
     except ray.exceptions.RayError as error:
@@ -248,22 +261,22 @@ def _room(ray: Any, threads: int, seconds: float) -> bool:
 
 
 def _spread(
-    ray: Any, pool: list[Any], shards: Iterable[Shard], plan: Plan, hire: Callable[[float], Any | None]
-) -> Iterator[tuple[int, Folded]]:
+    ray: Any, pool: list[Any], shards: Iterable[Shard], plan: Plan, hire: Callable[[float], Any | None],
+    within: Within = lambda *_: None, work: Path | None = None,
+) -> Iterator[tuple[int, Folded]]:  # fmt: skip
     """Keep every worker busy with a bounded number of shards under way; `pool` is kept to those that live."""
     waiting, again, under_way = iter(shards), [], {}
     free, deaths = [worker for worker in pool for _ in range(AHEAD)], Counter()
     while True:
         while free and (shard := again.pop(0) if again else next(waiting, None)) is not None:
             worker = free.pop(0)
-            documents = [_fields(document) for document in shard.documents]
-            under_way[worker.fold.remote(shard.number, documents)] = (shard, worker)
+            under_way[_given(worker, shard, _kept(work, shard, plan))] = (shard, worker)
         if not under_way:
             return
-        (done,), _ = ray.wait(list(under_way), num_returns=1)
-        shard, worker = under_way.pop(done)
+        (telling,), _ = ray.wait(list(under_way), num_returns=1)
+        shard, worker = under_way[telling]
         try:
-            tensors, counts = ray.get(done)
+            said = ray.get(next(telling))
         except ray.exceptions.RayActorError as error:
             deaths[shard.number] += 1
             if deaths[shard.number] >= TRIES:
@@ -272,12 +285,34 @@ def _spread(
                 ) from None
             with suppress(Exception):  # one that only cannot be reached must not go on holding its cores
                 ray.kill(worker, no_restart=True)
-            again += [shard, *(one for ref, (one, who) in under_way.items() if who is worker)]
+            again += [one for one, who in under_way.values() if who is worker]
             under_way = {ref: of for ref, of in under_way.items() if of[1] is not worker}
             free = [who for who in free if who is not worker] + _replaced(pool, worker, hire) * AHEAD
             continue
+        there = _kept(work, shard, plan)
+        if len(said) > 2:
+            *how_far, sum_ = said
+            within(shard.number, *how_far)
+            if there is not None and sum_ is not None:
+                there.write(Begun(sum_[0], Folded.from_tensors(sum_[1], {}, plan.digest)))
+            continue
+        del under_way[telling]
         free.append(worker)
+        tensors, counts = said
         yield shard.number, Folded.from_tensors(tensors, counts, plan.digest)
+        if there is not None:  # by now the shard was written
+            there.forget()
+
+
+def _kept(work: Path | None, shard: Shard, plan: Plan) -> Kept | None:
+    return None if work is None else Kept(work, shard.number, plan.digest)
+
+
+def _given(worker: Any, shard: Shard, there: Kept | None) -> Any:
+    """A shard handed to a worker, with what is kept of it: what the worker will say, one after the other."""
+    begun = None if there is None else there.read()
+    sum_ = None if begun is None else (begun.batches, begun.folded.tensors())
+    return worker.fold.remote(shard.number, [_fields(document) for document in shard.documents], sum_)
 
 
 def _replaced(pool: list[Any], dead: Any, hire: Callable[[float], Any | None]) -> list[Any]:
@@ -301,10 +336,16 @@ def _fields(document: Document) -> Fields:
     return document.index, document.text, document.pair, document.section, document.notes
 
 
+Sum = tuple[int, dict[str, Any]]
+"""How many batches, and the tensors of what they came to."""
+
+
 class Worker:
     """One process with the model: folds the shards it is given."""
 
-    def __init__(self, plan: Mapping[str, Any], threads: int, opening: Sequence[Fields] = ()):
+    def __init__(
+        self, plan: Mapping[str, Any], threads: int, opening: Sequence[Fields], often: tuple[float, float]
+    ) -> None:
         import torch
 
         from headwise.models.load import load
@@ -314,8 +355,17 @@ class Worker:
         self.model = load(**self.plan.model["source"])
         self.studies = self.plan.build()
         self.known = known(self.model, self.studies, [Document(*fields) for fields in opening], self.plan)
+        self.often = often
 
-    def fold(self, number: int, documents: list[Fields]) -> tuple[dict[str, Any], dict[str, int]]:
+    def fold(self, number: int, documents: list[Fields], begun: Sum | None) -> Iterator[tuple[Any, ...]]:
+        """Documents, tokens, who is at work and now and then the sum so far; last the state and the counts."""
         shard = Shard(number, tuple(Document(*fields) for fields in documents))
-        folded = fold(self.model, self.studies, shard, self.plan, self.known)
-        return folded.tensors(), dict(folded.counts)
+        first = None if begun is None else Begun(begun[0], Folded.from_tensors(begun[1], {}, self.plan.digest))
+        told, sent = (Due(seconds) for seconds in self.often)
+        for step in steps(self.model, self.studies, shard, self.plan, self.known, first):
+            if isinstance(step, Folded):
+                yield step.tensors(), dict(step.counts)
+            elif step.begun is not None and sent():
+                yield step.documents, step.tokens, step.doing, (step.begun.batches, step.begun.folded.tensors())
+            elif told():
+                yield step.documents, step.tokens, step.doing, None

@@ -249,9 +249,10 @@ def _workforce(crew: Crew, model: Model, plan: Plan, work: Path, say: Callable[[
         from headwise.engine.ray import fold_on_ray
 
         opening = plan.opening(model)
-        return lambda shards, _within: fold_on_ray(
-            shards, plan, opening=opening, address=crew.address, workers=crew.workers, threads=crew.threads, say=say
-        )
+        return lambda shards, within: fold_on_ray(
+            shards, plan, opening=opening, address=crew.address, workers=crew.workers, threads=crew.threads, say=say,
+            within=within, work=work,
+        )  # fmt: skip
     raise InputError(f"An engine is local or ray, but {crew.engine!r} was asked for.")
 
 

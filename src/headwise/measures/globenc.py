@@ -20,7 +20,7 @@ from headwise.errors import ModelError
 from headwise.measures.block import check, total
 from headwise.measures.norms import with_own
 from headwise.quantities import MIXING, SHARE
-from headwise.types import Layer
+from headwise.types import Layer, Norm
 
 
 @MIXING.add(
@@ -31,7 +31,7 @@ from headwise.types import Layer
     unit=SHARE,
     distribution=True,
     cost="n²·H² a layer",
-    needs=lambda _, layer: check_norms(layer),
+    needs=lambda _, layer: last_norm(layer),
     paper="https://arxiv.org/abs/2205.03286",
     order=60,
 )
@@ -44,19 +44,20 @@ def globenc(layer: Layer) -> Float[Tensor, "batch query key"]:
 
 def lengths(layer: Layer) -> Float[Tensor, "batch query key"]:
     """‖N₂ N₁ u_ij‖ before any σ_i of N₁ or N₂ divides the row."""
-    check_norms(layer)
-    circuit = layer.circuit
+    last, circuit = last_norm(layer), layer.circuit
     first = [circuit.outer] if circuit.post and circuit.outer is not None else []
-    return with_own(layer, [*first, circuit.last])
+    return with_own(layer, [*first, last])
 
 
-def check_norms(layer: Layer) -> None:
+def last_norm(layer: Layer) -> Norm:
+    """The norm layer that reads the block's output, without which there is no globenc."""
     check(layer, "globenc")
     if layer.circuit.last is None:
         raise ModelError(
             "globenc needs a norm layer that reads the output of the block, but this model has none there; use "
             "norm-residual or alti."
         )
+    return layer.circuit.last
 
 
 def scaled(layer: Layer) -> Float[Tensor, "batch query key"]:
