@@ -10,7 +10,7 @@ import pytest
 
 from headwise.lamps import Head, is_sink, lamps, summed_up, with_other
 
-GOOD = Head(null_share=0.0, unique_rows=1.0, carried=0.9, parked=0.1, sent=0.1, matters=0.05)
+GOOD = Head(null_share=0.0, unique_rows=1.0, carried=0.9, parked=0.1, sent=0.1, matters=0.05, exact=True)
 
 
 def colours(**changes: object) -> list[str]:
@@ -92,12 +92,21 @@ def test_a_sink_whose_weights_carry_is_held_back_as_any_other_yes(carried: float
 @pytest.mark.parametrize(
     ("changes", "colour", "says"),
     [
-        ({"matters": 0.01}, "green", "With it at zero the output moves by 0.01 nats, to first order."),
-        ({"matters": 0.009, "exact": True}, "amber", "With it at zero the output moves by 0.009 nats."),
+        ({"matters": 0.01}, "green", "With it at zero the output moves by 0.01 nats."),
+        ({"matters": 0.06, "exact": False}, "green", "With it at zero the output moves by about 0.06 nats, to first order."),
+        ({"matters": 0.009}, "amber", "With it at zero the output moves by 0.009 nats."),
         ({"matters": 0.001, "unit": "(1 − cos)"}, "amber",
-         "With it at zero the output moves by 0.001 (1 − cos), to first order."),
-        ({"matters": 0.0009}, "red", "With it at zero the output moves by 0.0009 nats, to first order."),
-        ({"matters": -0.02}, "green", "With it at zero the output moves by 0.02 nats for the better, to first order."),
+         "With it at zero the output moves by 0.001 (1 − cos)."),
+        ({"matters": 0.0009}, "red", "With it at zero the output moves by 0.0009 nats."),
+        ({"matters": 0.00019, "exact": False}, "red", "With it at zero the output moves by about 0.00019 nats, to first order."),
+        ({"matters": -0.07, "exact": False}, "green",
+         "With it at zero the output moves by about 0.07 nats for the better, to first order."),
+        ({"matters": -0.0015, "exact": False}, "dark",
+         "With it at zero the output moves by about 0.0015 nats for the better, to first order, which may be 5 times "
+         "more or less and does not tell: taking it away does (--exact)."),
+        ({"matters": 0.04, "exact": False}, "dark",
+         "With it at zero the output moves by about 0.04 nats, to first order, which may be 5 times more or less and "
+         "does not tell: taking it away does (--exact)."),
         ({"matters": None}, "dark", "Not asked: what the model does without this head is not known yet."),
     ],
 )  # fmt: skip
@@ -142,6 +151,10 @@ def test_sinks_are_told_and_several_heads_are_summed_up() -> None:
     )
     assert summed_up(unasked[3:], asks="ablation") == (
         "So far, the map may be shown as what the head did. Whether the head matters was not asked (ablation asks)."
+    )
+    rough = [*found[:3], lamps(replace(heads[3], matters=0.002, exact=False))]
+    assert summed_up(rough, asks="--matters") == (
+        f"So far, of {said} Of 1 head the first order does not tell whether it matters (--exact does)."
     )
     assert summed_up(found[:2], asks="x").endswith("1 with care and 0 not; none is of a sink.")
     assert summed_up(found[:1], asks="x") == "The map may be shown as what the head did."

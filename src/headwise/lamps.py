@@ -5,7 +5,8 @@ unique    could other weights have given the same output?    share of the square
 carries   does what is sent go where the weights go?         Σ_k min(α_k, ‖α_k f(x_k)‖ / Σ_j ‖α_j f(x_j)‖), mean over
                                                              rows: the share of the lengths that follows the weights
 matters   what does the model lose with the head at zero?    nats of its loss, or 1 − cos of its vector; dark where
-                                                             nobody asked
+                                                             nobody asked, or where a first-order estimate is so near
+                                                             to a threshold that the head itself may be beyond it
 
 A head is a *sink* where half of its weight or more is parked on special tokens, periods and commas, the first token of
 a causal model, or on one and the same token whoever looks. No lamp is green over a sink, nor beside a red one: such a
@@ -43,6 +44,8 @@ CARRIED_MUCH, CARRIED_LITTLE = (
     0.5,
 )  # of the lengths that follow the weights: from the first green, below the last red
 MATTERS_MUCH, MATTERS_LITTLE = 0.01, 0.001  # nats (1 % and 0.1 % of a probability) or 1 − cos (angles of 8° and 2.6°)
+ROUGH = 5  # times that the first order may be off, up or down: seen for single heads of one text
+FIRST_ORDER = "and does not tell"  # of an estimate so near to a threshold
 SINK_SAYS = "A sink:"
 PLAIN = "distribution (none negative, sum 1)"
 UNASKED = f"how far a {PLAIN} could move was not asked."
@@ -117,30 +120,38 @@ def is_sink(head: Head) -> bool:
 
 def summed_up(found: Sequence[Lamps], *, asks: str) -> str:
     """What the lamps of several heads come to; `asks`: what would ask whether they matter, where that was not asked."""
-    asked = all(each.matters.colour != "dark" for each in found)
-    sinks = sum(each.sink for each in found)
-    return summed_up_of([each.showing for each in found], sinks=sinks, asks="" if asked else asks)
+    dark = sum(each.matters.colour == "dark" for each in found)
+    sinks, untold = (sum(each.sink for each in found), sum(FIRST_ORDER in each.matters.says for each in found))
+    return summed_up_of(
+        [each.showing for each in found], sinks=sinks, asks=asks if dark > untold else "", untold=untold
+    )
 
 
-def summed_up_of(showing: Sequence[str], *, sinks: int, asks: str = "") -> str:
-    """The same of what may be shown, head by head.
+def summed_up_of(showing: Sequence[str], *, sinks: int, asks: str = "", untold: int = 0) -> str:
+    """The same of what may be shown, head by head; `untold`: heads of which the first order does not tell.
 
     >>> summed_up_of(["yes", "no", "no"], sinks=1)
     'Of 3 maps 1 may be shown as what the head did, 0 with care and 2 not; 1 is of a sink.'
     >>> summed_up_of(["yes"], sinks=0, asks="--matters")
     'So far, the map may be shown as what the head did. Whether the head matters was not asked (--matters asks).'
+    >>> summed_up_of(["yes"], sinks=0, untold=1)[51:]
+    'Of the head the first order does not tell whether it matters (--exact does).'
     """
     parked = {0: "none is of a sink", 1: "1 is of a sink"}.get(sinks, f"{sinks} are of sinks")
-    so_far = "So far, " if asks else ""
+    so_far = "So far, " if asks or untold else ""
     one = len(showing) == 1
     unasked = f" Whether the {'head matters' if one else 'heads matter'} was not asked ({asks} asks)." if asks else ""
+    if untold:
+        who = "the head" if one else f"{untold} head{'s' if untold > 1 else ''}"
+        they = "it matters" if untold == 1 else "they matter"
+        unasked += f" Of {who} the first order does not tell whether {they} (--exact does)."
     if one:
         may = {"yes": "may be shown", "with care": "may be shown with care", "no": "should not be shown"}[showing[0]]
         said = f"the map {may} as what the head did{'; it is of a sink' if sinks else ''}."
-        return f"{so_far}{said if asks else said.capitalize()}{unasked}"
+        return f"{so_far}{said if so_far else said.capitalize()}{unasked}"
     yes, care, no = (showing.count(one) for one in ("yes", "with care", "no"))
     said = f"{len(showing)} maps {yes} may be shown as what the head did, {care} with care and {no} not; {parked}."
-    return f"{so_far}{'of' if asks else 'Of'} {said}{unasked}"
+    return f"{so_far}{'of' if so_far else 'Of'} {said}{unasked}"
 
 
 # --- the questions ---
@@ -198,10 +209,15 @@ def _matters(head: Head) -> Lamp:
     moved = head.matters
     if moved is None or not math.isfinite(moved):
         return Lamp("matters", "dark", None, "Not asked: what the model does without this head is not known yet.")
-    how = "" if head.exact else ", to first order"
-    better = " for the better" if moved < 0 else ""
-    says = f"With it at zero the output moves by {abs(moved):.2g} {head.unit}{better}{how}."
-    return _lit("matters", abs(moved), MATTERS, says)
+    size, better = abs(moved), " for the better" if moved < 0 else ""
+    if head.exact:
+        says = f"With it at zero the output moves by {size:.2g} {head.unit}{better}."
+        return _lit("matters", size, MATTERS, says)
+    about = f"With it at zero the output moves by about {size:.2g} {head.unit}{better}, to first order"
+    if MATTERS.colour(size * ROUGH) != MATTERS.colour(size / ROUGH):
+        untold = f"{about}, which may be {ROUGH} times more or less {FIRST_ORDER}: taking it away does (--exact)."
+        return Lamp("matters", "dark", None, untold)
+    return _lit("matters", size, MATTERS, f"{about}.")
 
 
 # --- numbers ---

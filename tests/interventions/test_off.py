@@ -9,7 +9,8 @@ import torch
 
 from headwise.changes import zero
 from headwise.errors import InputError
-from headwise.interventions.matters import matters
+from headwise.interventions import matters as asked
+from headwise.interventions.matters import matters, quick
 from headwise.interventions.off import head_named, most_needed, name_of, said, switched_off
 from references.captures import TARGETS, TEXTS
 from references.compare import assert_close
@@ -38,11 +39,26 @@ def test_an_encoder_moves_the_decoder_too(load) -> None:
     assert off.answers.startswith("The target read here: ")
 
 
-def test_the_heads_that_matter_most_are_those_of_one_backward_pass(load) -> None:
+def test_the_heads_that_matter_most_do_so_when_they_are_taken_away(load) -> None:
     model = load("tiny:llama", "causal-lm")
-    first = matters(model, TEXTS[0]).abs()
+    taken = matters(model, TEXTS[0], exact=True).abs()
     found = most_needed(model, model.encode(TEXTS[0]), None, 3)
-    assert [float(first[layer, head]) for _, layer, head in found] == sorted(first.flatten().tolist())[:-4:-1]
+    assert [float(taken[layer, head]) for _, layer, head in found] == pytest.approx(
+        sorted(taken.flatten().tolist())[:-4:-1]
+    )
+    guessed = matters(model, TEXTS[0]).abs()
+    assert [float(guessed[layer, head]) for _, layer, head in found] != sorted(guessed.flatten().tolist())[:-4:-1]
+
+
+@pytest.mark.parametrize(("less", "takes"), [(0, True), (1, False)])
+def test_every_head_is_taken_away_where_that_takes_seconds(
+    load, monkeypatch: pytest.MonkeyPatch, less: int, takes: bool
+) -> None:
+    model = load("tiny:llama", "causal-lm")
+    heads, text = model.layers("self") * model.heads("self"), model.encode(TEXTS[0])
+    weights = sum(weight.numel() for name, weight in model.hf.named_parameters() if "embed" not in name)
+    monkeypatch.setattr(asked, "QUICK", heads * weights * len(text) / 2 - less)
+    assert quick(model, text) is takes
 
 
 def test_names_and_words(load) -> None:

@@ -104,6 +104,7 @@ function notUnique(facts: Facts, rank: number, share: number): string {
   return `The head adds up value vectors of ${facts.n} tokens, but these vectors span only ${rank} directions. So some changes of the weights cancel and the output stays exactly as it is; nothing later in the model can notice them.${part} A bright cell need not mean that its token mattered: look at effective attention, which leaves that part out, or at norms.`;
 }
 
+const FIRST_ORDER = "and does not tell"; // as headwise.lamps says it of an estimate near a threshold
 const ASKED = ["Unique?", "Carries anything?", "Matters?"];
 const MARKS = { green: "✓", amber: "~", red: "✗", dark: "·" } as const;
 
@@ -129,7 +130,9 @@ function severalLine(facts: Facts, place: Place, view: string): string {
   const sinks = heads.filter((head) => head.sink).length;
   const where = view === "model" ? "" : " of this layer";
   const parked = sinks === 0 ? "none is of a sink" : sinks === 1 ? "1 is of a sink" : `${sinks} are of sinks`;
-  const asked = heads.every((head) => head.lamps[2]![0] !== "dark");
+  const dark = heads.filter((head) => head.lamps[2]![0] === "dark");
+  const untold = dark.filter((head) => head.lamps[2]![2].includes(FIRST_ORDER)).length;
   const said = `${heads.length} maps${where} ${count("yes")} may be shown as what the head did, ${count("with care")} with care and ${count("no")} not; ${parked}.`;
-  return `${facts.n} tokens, head size ${facts.d_head}. ${asked ? `Of ${said}` : `So far, of ${said} Whether the heads matter was not asked (--matters asks).`}`;
+  const why = untold > 0 ? `Of ${untold} head${untold > 1 ? "s" : ""} the first order does not tell whether ${untold > 1 ? "they matter" : "it matters"} (--exact does).` : "Whether the heads matter was not asked (--matters asks).";
+  return `${facts.n} tokens, head size ${facts.d_head}. ${dark.length === 0 ? `Of ${said}` : `So far, of ${said} ${why}`}`;
 }

@@ -52,9 +52,14 @@ Figure = Annotated[Path | None, typer.Option(help="Draw a head's maps: .svg, .pn
 Json = Annotated[str | None, typer.Option("--json", help="Write tokens and table as JSON; - for standard output.")]
 Csv = Annotated[Path | None, typer.Option("--csv", help="Write the table as CSV.")]
 Parquet = Annotated[Path | None, typer.Option("--parquet", help="Write the table as parquet.")]
-Matters = Annotated[bool, typer.Option("--matters", help="Add what the model loses without each head, to first order.")]
+Matters = Annotated[
+    bool,
+    typer.Option(
+        "--matters", help="Add what the model loses without each head; to first order where taking all away takes long."
+    ),
+]
 Exact = Annotated[
-    bool, typer.Option("--exact", help="The same by taking every head away: slower, a pass for two heads.")
+    bool, typer.Option("--exact", help="The same by taking every head away, however long: a pass for two heads.")
 ]
 Save = Annotated[Path | None, typer.Option(help="Save the whole trace, for hw.open and `headwise view --from`.")]
 
@@ -100,6 +105,10 @@ def inspect(
             raise InputError("Of a long text inspect has the table (--csv, --parquet, --save); leave out the rest.")
         _inspect_long(trace, _chosen(trace.heads(stack=stack), layer, number), csv=csv, parquet=parquet, save=save)
         return
+    if matters and not exact:
+        from headwise.interventions.matters import quick
+
+        exact = quick(trace.model, trace.text, trace.target)
     with options.phase(f"computing {quantity}{' and what each head matters' if matters or exact else ''}"):
         heads = trace.heads(quantity, stack=stack)
         table = _chosen(with_matters(heads, trace, stack, exact=exact) if matters or exact else heads, layer, number)
@@ -389,6 +398,7 @@ def _verdict(trace: Trace, table: pl.DataFrame, stack: str | None) -> str:
     if "show" not in table.columns:
         return f"{size} {proof}"
     asks = "" if "matters" in table.columns else "--matters"
-    told = summed_up_of(table["show"].to_list(), sinks=int(table["sink"].is_not_null().sum()), asks=asks)
+    untold = 0 if asks else int((table["lamp_matters"] == "dark").sum())
+    told = summed_up_of(table["show"].to_list(), sinks=int(table["sink"].is_not_null().sum()), asks=asks, untold=untold)
     other = " Read `--quantity effective` or `norm` beside raw where a lamp is not ✓."
     return f"{size} {told}{'' if (table['show'] == 'yes').all() else other} {proof}"

@@ -48,7 +48,7 @@ Matters = Annotated[
     typer.Option("--matters", help="Ask what the model loses without each head; switch off those that move it most."),
 ]
 Exact = Annotated[
-    bool, typer.Option("--exact", help="The same by taking every head away: slower, a pass for two heads.")
+    bool, typer.Option("--exact", help="The same by taking every head away, however long: a pass for two heads.")
 ]
 Off = Annotated[
     str | None, typer.Option(help="Heads that the page can switch off, e.g. L5.H3,L2.H1.", show_default=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Float64
 from torch import Tensor
@@ -11,6 +13,8 @@ from headwise.interventions.effects import Variant, effects, first_order, replac
 from headwise.interventions.outcomes import ask
 from headwise.models.model import Model
 from headwise.types import Encoding
+
+QUICK = 10**11  # multiplications for which every head is taken away unasked: a few seconds
 
 
 def matters(
@@ -25,6 +29,13 @@ def matters(
     if pair is None:
         raise InputError(f"{model.name} reads a source and a target, but only one text was given; pass the pair too.")
     return matters_of(model, model.encode(text), model.encode_target(pair), stack=stack, exact=exact)
+
+
+def quick(model: Model, text: Encoding, target: Encoding | None = None) -> bool:
+    """Whether taking every head away takes seconds: half a pass a head, a pass a multiplication a token and weight."""
+    heads = sum(model.layers(stack) * model.heads(stack) for stack in model.stacks)
+    weights = sum(math.prod(weight.shape) for name, weight in model.hf.named_parameters() if "embed" not in name)
+    return heads / 2 * weights * (len(text) + (0 if target is None else len(target))) <= QUICK
 
 
 def matters_of(

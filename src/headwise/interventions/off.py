@@ -24,6 +24,7 @@ from headwise.models.editing import chosen
 from headwise.models.model import Model
 from headwise.types import Encoding, Layer
 
+TRIED = 8  # heads taken away for each that is named
 Head = tuple[str, int, int]  # stack, layer, head
 Maps = Mapping[str, Float[Tensor, "layer head query key"]]  # by stack
 WHAT = {
@@ -57,11 +58,16 @@ def switched_off(model: Model, text: Encoding, target: Encoding | None, heads: S
 
 
 def most_needed(model: Model, text: Encoding, target: Encoding | None, count: int) -> list[Head]:
-    """The heads that matter most by one backward pass, the first of them first."""
+    """The heads that matter most when they are taken away, the first of them first.
+
+    Taken away are TRIED times as many, those that matter most by one backward pass.
+    """
     question = _asked(model, text, target)
     guess = first_order(question, *slopes(model, question))
     found = {(*place, head): abs(moved) for place, heads in guess.items() for head, moved in enumerate(heads.tolist())}
-    return sorted(found, key=lambda head: -found[head])[:count]
+    tried = sorted(found, key=lambda head: -found[head])[: TRIED * count]
+    moved = effects(model, question, [_without(model, head) for head in tried])[:, 0].abs().tolist()
+    return [head for _, head in sorted(zip(moved, tried, strict=True), key=lambda one: -one[0])[:count]]
 
 
 def head_named(model: Model, name: str) -> Head:

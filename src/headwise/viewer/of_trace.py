@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from headwise.errors import HeadwiseError, InputError, UnknownNameError
 from headwise.interventions.answered import answered, unanswered
-from headwise.interventions.matters import matters_of
+from headwise.interventions.matters import matters_of, quick
 from headwise.interventions.outcomes import DISTANCES, kind_of
 from headwise.lamps import Head, lamps, with_other
 from headwise.models.packaged import called
@@ -335,8 +335,9 @@ def lamps_of(trace: TraceLike, stack: str, found: Any, matters: Matters) -> np.n
 
 
 def _moved(trace: Trace, stack: str, *, exact: bool) -> dict[str, Any]:
-    """What the model loses without each head; nothing where that cannot be asked."""
+    """What the model loses without each head, exactly where that is quick; nothing where it cannot be asked."""
     try:
+        exact = exact or quick(trace.model, trace.text, trace.target)
         with trace.as_read():
             found = matters_of(trace.model, trace.text, trace.target, stack=stack, exact=exact)
         unit = "(1 − cos)" if kind_of(trace.model) in DISTANCES else "nats"
