@@ -32,6 +32,7 @@ SHOW_HELP = """Show a result again: what was run, its table, its figures.
   headwise show out/surface --where quantity=raw,layer=3 --sort -entropy
   headwise show out/surface --json -
   headwise show out/surface --figure fig2 --save fig2.pdf --width 3.3in --font serif --no-title
+  headwise show out/surface --figure fig2 --save fig2.tikz --width 3.3in --no-title
 """
 
 Studies = Annotated[
@@ -95,7 +96,7 @@ All = Annotated[bool, typer.Option("--all", help="Every row and column of the ta
 Where = Annotated[str | None, typer.Option(help="Only these rows of the table: COLUMN=VALUE, several with commas.")]
 Sort = Annotated[str | None, typer.Option(help="Sort the table by COLUMN; -COLUMN: the largest first.")]
 FigureName = Annotated[str | None, typer.Option("--figure", help="One figure of the result.")]
-Save = Annotated[Path | None, typer.Option(help="Where to write it: .svg, .png, .pdf or .html.")]
+Save = Annotated[Path | None, typer.Option(help="Where to write it: .svg, .png, .pdf, .html, or .tikz for LaTeX.")]
 Json = Annotated[str | None, typer.Option("--json", help="Write facts and table as JSON; - for standard output.")]
 Folder = Annotated[Path, typer.Argument(help="A result, or a folder of results.", show_default=False)]
 

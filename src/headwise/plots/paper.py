@@ -1,7 +1,8 @@
 """Figures for a paper: a given width and font, always light, with or without a title; caption and data beside it.
 
-The whole drawing is scaled so that its width is the one asked for: as SVG at 96 pixels an inch, as PDF and PNG by
-points. The caption has the title, what it says under it, the model and the corpus; the data is what was drawn, as CSV.
+The whole drawing is scaled so that its width is the one asked for: as SVG at 96 pixels an inch, as PDF, PNG and TikZ by
+points; TikZ has the document's own font. The caption has the title, what it says under it, the model and the corpus;
+the data is what was drawn, as CSV.
 
 >>> inches("3.3in"), round(inches("84mm"), 3), inches("72pt")
 (3.3, 3.307, 1.0)
@@ -20,12 +21,13 @@ from typing import Any
 import polars as pl
 
 from headwise.errors import InputError
+from headwise.plots.tikz import tikz
 from headwise.results.files import write_files
 
 UNITS = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72, "px": 1 / 96}
 FONTS = {"serif": "Times New Roman, Times, Nimbus Roman, DejaVu Serif, serif",
          "sans": "Helvetica Neue, Helvetica, Arial, DejaVu Sans, sans-serif"}  # fmt: skip
-ENDINGS = (".svg", ".png", ".pdf")
+ENDINGS = (".svg", ".png", ".pdf", ".tikz")
 PPI = 300  # of a PNG
 LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(in|cm|mm|pt|px)")
 
@@ -77,6 +79,8 @@ def save_paper(spec: Mapping[str, Any], path: Path, paper: Paper, *, of: str = "
         content = _scaled(svg, scale).encode("utf-8")
     elif path.suffix == ".pdf":
         content = vl_convert.svg_to_pdf(_scaled(svg, scale))
+    elif path.suffix == ".tikz":
+        content = tikz(_scaled(svg, scale)).encode("utf-8")
     else:
         content = vl_convert.vegalite_to_png(drawn, scale=scale, ppi=PPI)
     tables = data(spec)
