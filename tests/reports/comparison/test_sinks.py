@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from headwise.reports.comparison.page import findings, sinks, sized
+from headwise.reports.comparison.page import findings, page_of, sinks, sized
 
 PARTS = ("to_first", "to_separator", "to_punctuation")
 
@@ -52,8 +52,8 @@ def test_every_largest_says_by_what_it_is_the_largest() -> None:
         "against 0.500 (difference -0.400, 95 % -0.400 to -0.400).",
         "The largest clear difference of entropy (nats): L0.H0 of A and L0.H0 of B, entropy (nats): 1.000 against 3.000 "
         "(difference +2.000, 95 % +2.000 to +2.000).",
-        "The largest beside what heads differ by anyway (3.2 times the spread of its number over the heads, by which "
-        "the page's table goes): L0.H0 of A and L0.H0 of B, to the next token: 0.200 against 0.000 (difference -0.200, "
+        "The largest clear difference beside what heads differ by anyway (3.2 times the spread of its number over the "
+        "heads): L0.H0 of A and L0.H0 of B, to the next token: 0.200 against 0.000 (difference -0.200, "
         "95 % -0.200 to -0.200).",
     ]
     assert sized(table).row(0, named=True)["what"] == "next"
@@ -69,3 +69,27 @@ def test_spreads_are_those_of_all_heads() -> None:
     said = findings(table, "A", "B", {"intervals": True, "documents": 9, "paired": True, "match": "position"})[-1]
     assert "): L0.H0 of A and L0.H0 of B, to the previous token: 0.900 against 0.100" in said
     assert sized(table).filter("clear").row(0, named=True)["what"] == "previous"
+
+
+CHOSEN = {"intervals": True, "documents": 9, "paired": True, "match": "position"}
+
+
+def test_the_largest_named_is_clear_where_the_tables_first_row_is_not() -> None:
+    table = differences(
+        [("L3.H11", "to_other", 0.9, 0.1, False), ("L3.H8", "to_other", 0.2, 0.5, True), ("L3.H9", "to_other", 0.3, 0.3, False)]
+    )
+    assert sized(table)["name"][0] == "L3.H11"
+    said = findings(table, "A", "B", CHOSEN)[-1]
+    assert said.startswith("The largest clear difference beside what heads differ by anyway (")
+    assert "): L3.H8 of A" in said
+
+
+def test_differences_are_those_of_the_numbers_as_printed_and_sides_have_names() -> None:
+    """0.4686 - 0.5434 is -0.0748, but 0.469 - 0.543 is -0.074."""
+    table = differences([("L0.H0", "next", 0.5434, 0.4686, True), ("L0.H1", "next", 0.5, 0.5, False)])
+    assert "0.543 against 0.469 (difference -0.074," in findings(table, "A", "B", CHOSEN)[-1]
+    facts = {"settings": CHOSEN, "sides": {}, "versions": {}, "platform": "", "time": 0, "seed": 0}
+    page = page_of(facts, table, {}, "old", "new").replace("&#8722;", "−")
+    assert '<p class="muted">a is old, b is new; a difference is b − a.</p>' in page
+    assert '"n" data-head="b − a">-0.074<' in page
+    assert 'data-head="largest b − a">-0.074<' in page

@@ -25,6 +25,7 @@ PARKED = ("to_first", "to_separator", "to_punctuation")
 SHARES = tuple(name for name in TITLES if name != "entropy")
 UNIT = "a share of the weight"
 MOST_PANELS, TOP = 9, 25
+DIGITS = 3  # of every number that is printed
 COSTS = {"attention": "JS, nats a token", "profile": "distance of profiles"}
 
 STYLE = """
@@ -99,15 +100,16 @@ def page_of(manifest: Mapping[str, Any], table: pl.DataFrame, charts: Mapping[st
     policy = f"default-src 'none'; img-src data:; style-src '{digest(STYLE)}'; base-uri 'none'; form-action 'none'"
     sentences = "".join(f"<p>{ascii_text(line)}</p>" for line in findings(table, a, b, chosen))
     cautions = "".join(f"<li>{ascii_text(line)}</li>" for line in cautions_of(chosen))
+    sides = f'<p class="muted">{ascii_text(f"a is {a}, b is {b}; a difference is b − a.")}</p>'
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{ascii_text(f'{a} and {b} compared')}</title><style>{STYLE}</style></head><body>\n"
         f"<h1>{ascii_text(a)} and {ascii_text(b)}, head by head</h1>\n{sentences}\n"
-        f"<h2>The numbers</h2>\n{_summary(table)}\n<h2>The largest differences, by size</h2>\n"
-        '<p class="muted">Size is the difference divided by the spread of that number over the heads of both sides.</p>'
-        f"\n{_largest(table)}\n<h2>Figures</h2>\n{figures}\n<h2>How to read this</h2>\n<ul>{cautions}</ul>\n"
+        f"<h2>The numbers</h2>\n{sides}\n{_summary(table)}\n<h2>The largest differences, by size</h2>\n"
+        '<p class="muted">Clear or not. Size is the difference divided by the spread of that number over the heads of '
+        f"both sides.</p>\n{_largest(table)}\n<h2>Figures</h2>\n{figures}\n<h2>How to read this</h2>\n<ul>{cautions}</ul>\n"
         "<h2>Method</h2>\n<details><summary>Settings, models, texts and versions</summary>\n"
         f"<pre>{_method(manifest)}</pre></details>\n</body></html>\n"
     )
@@ -158,15 +160,25 @@ def largest(table: pl.DataFrame, a: str, b: str) -> list[str]:
     told = [f"The largest clear difference of {TITLES.get(top['unit'], top['unit'])}: {_pair(top, a, b)}."
             for top in tops.iter_rows(named=True)]  # fmt: skip
     top = clear.row(0, named=True)
-    spreads = f"{abs(top['size']):.1f} times the spread of its number over the heads, by which the page's table goes"
-    return [*told, f"The largest beside what heads differ by anyway ({spreads}): {_pair(top, a, b)}."]
+    spreads = f"{abs(top['size']):.1f} times the spread of its number over the heads"
+    return [*told, f"The largest clear difference beside what heads differ by anyway ({spreads}): {_pair(top, a, b)}."]
 
 
 def _pair(row: Mapping[str, Any], a: str, b: str) -> str:
     return (
         f"{row['name']} of {a} and {row['matched']} of {b}, {TITLES.get(row['what'], row['what'])}: {row['a']:.3f} "
-        f"against {row['b']:.3f} (difference {row['change']:+.3f}, 95 % {row['low']:+.3f} to {row['high']:+.3f})"
+        f"against {row['b']:.3f} (difference {as_printed(row['a'], row['b']):+.3f}, 95 % {row['low']:+.3f} to "
+        f"{row['high']:+.3f})"
     )
+
+
+def as_printed(a: float, b: float) -> float:
+    """b − a of the numbers as they are printed, so that a reader who subtracts finds the same.
+
+    >>> round(as_printed(0.5434, 0.4686), 3), round(0.4686 - 0.5434, 3)
+    (-0.074, -0.075)
+    """
+    return round(b, DIGITS) - round(a, DIGITS)
 
 
 def sinks(table: pl.DataFrame, a: str, b: str) -> list[str]:
@@ -236,15 +248,18 @@ def _summary(table: pl.DataFrame) -> str:
     rows = []
     for key, part in table.group_by("stack", "what", maintain_order=True):
         size, clear = part["change"].abs(), f"{int(part['clear'].sum())} of {len(part)}"
+        top = part.row(int(size.arg_max() or 0), named=True)
+        most = number(as_printed(top["a"], top["b"]), f"+.{DIGITS}f")
         what = TITLES.get(str(key[1]), str(key[1]))
-        rows.append([str(key[0]), what, part["a"].mean(), part["b"].mean(), size.mean(), size.max(), clear])
-    return _html_table(["stack", "number", "mean, a", "mean, b", "mean |difference|", "largest", "clear heads"], rows)
+        rows.append([str(key[0]), what, part["a"].mean(), part["b"].mean(), size.mean(), most, clear])
+    return _html_table(["stack", "number", "mean, a", "mean, b", "mean |b − a|", "largest b − a", "clear heads"], rows)
 
 
 def _largest(table: pl.DataFrame) -> str:
     columns = ["stack", "name", "matched", "what", "a", "b", "change", "low", "high", "size", "clear"]
     named = pl.col("what").replace(TITLES)
-    rows = [list(row) for row in sized(table).with_columns(named).select(columns).head(TOP).rows()]
+    top = sized(table).with_columns(named).select(columns).head(TOP)
+    rows = [[*(row | {"change": as_printed(row["a"], row["b"])}).values()] for row in top.iter_rows(named=True)]
     return _html_table(
         ["stack", "head of a", "head of b", "number", "a", "b", "b − a", "low", "high", "size", "clear"], rows
     )
@@ -262,7 +277,7 @@ def _cell(value: Any, head: str) -> str:
     if isinstance(value, bool):
         return f"<td {column}>{'yes' if value else 'no'}</td>"
     if isinstance(value, float) or value is None:
-        return f'<td class="n" {column}>{ascii_text("–" if value is None else number(value, ".3f"))}</td>'
+        return f'<td class="n" {column}>{ascii_text("–" if value is None else number(value, f".{DIGITS}f"))}</td>'
     return f"<td {column}>{ascii_text(str(value))}</td>"
 
 
