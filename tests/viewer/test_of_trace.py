@@ -134,8 +134,8 @@ def test_pages_of_real_traces(family: str, load: Callable[..., Any], tmp_path) -
 
 def test_what_is_not_there_says_how_to_ask_for_it() -> None:
     """ "Not here: flow … ask for it" did not say how; what is too dear for a page comes only by its name."""
-    assert DEAR.format("flow", 12.3) == (
-        "It takes about 12 times what a page spends unasked; ask for it by name: `headwise view --with flow`, "
+    assert DEAR.format("flow") == (
+        "It takes long to compute for a text of this length; ask for it by name: `headwise view --with flow`, "
         "hw.view(trace, besides=['flow'])."
     )
     assert all("`headwise view --with " in said for said in (LEFT_OUT, DEAR, SLOW))

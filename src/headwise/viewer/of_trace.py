@@ -50,7 +50,7 @@ LEFT_OUT = (
     "Left out, to be quick; ask for it: `headwise view --with {0}`, `--everything`, hw.view(trace, besides=['{0}'])."
 )
 DEAR = (
-    "It takes about {1:.0f} times what a page spends unasked; ask for it by name: `headwise view --with {0}`, "
+    "It takes long to compute for a text of this length; ask for it by name: `headwise view --with {0}`, "
     "hw.view(trace, besides=['{0}'])."
 )
 SLOW = (
@@ -240,8 +240,8 @@ def _quantities(
         name, of_heads = quantity.name, quantity.kind == "attention"
         if not _asked(name, wanted):
             continue
-        if wanted is None and (work := _work(trace, quantity, stack)) > WORK:
-            missing.append((name, DEAR.format(name, work / WORK)))
+        if wanted is None and _work(trace, quantity, stack) > WORK:
+            missing.append((name, DEAR.format(name)))
             continue
         try:
             values = array(compute())
