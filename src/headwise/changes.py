@@ -1,6 +1,7 @@
 """A change of a model, as data: what to take away or put in its place, to see whether it matters.
 
     zero("L3.H4", "L5")                  these heads give nothing (all those of layer 5); (3, 4) is L3.H4, too
+    zero("cross L3.H4")                  the same of one stack: zero("L3.H4", stack="cross")
     mean("L3.H4", corpus="wiki.txt")     they give their mean output over a corpus, whatever they read
     resample("L3.H4", text="…")          they give what they give for another text, position by position
     scale("L3.H4", by=0.5)               they give half of it
@@ -35,6 +36,7 @@ WAYS = ("zero", "mean", "resample", "scale")
 PARTS = ("attention", "feed-forward")
 MAPS = ("raw", "effective", "uniform", "far")
 ALL = "all"
+STACKS = ("self", "encoder", "decoder", "cross")  # what may stand before a head's name
 SAID, LETTERS = 6, 60  # heads or edges of a call that are named, letters of a text
 Edge = tuple[int | None, int | None]  # query, key; None: every one
 HeadName = str | tuple[int, int]  # "L3.H4", "L3", "all", or (layer, head)
@@ -95,15 +97,18 @@ KINDS: Mapping[str, type[Output] | type[Edges] | type[Attention] | type[Block]] 
 
 
 def zero(*heads: HeadName, stack: str | None = None) -> Output:
-    return Output(_heads(heads), "zero", stack=stack)
+    names, stack = _heads(heads, stack)
+    return Output(names, "zero", stack=stack)
 
 
 def mean(*heads: HeadName, corpus: str | None = None, first: int = 64, stack: str | None = None) -> Output:
-    return Output(_heads(heads), "mean", corpus=_corpus(corpus), first=first, stack=stack)
+    names, stack = _heads(heads, stack)
+    return Output(names, "mean", corpus=_corpus(corpus), first=first, stack=stack)
 
 
 def resample(*heads: HeadName, text: str, pair: str | None = None, stack: str | None = None) -> Output:
-    return Output(_heads(heads), "resample", text=text, pair=pair, stack=stack)
+    names, stack = _heads(heads, stack)
+    return Output(names, "resample", text=text, pair=pair, stack=stack)
 
 
 def scale(*heads: HeadName, by: float | int, stack: str | None = None) -> Output:
@@ -111,7 +116,8 @@ def scale(*heads: HeadName, by: float | int, stack: str | None = None) -> Output
         factor = float(by)
     except (TypeError, ValueError):
         raise InputError(f"A head is scaled by a number, but got by={by!r}; write by=0.5.") from None
-    return Output(_heads(heads), "scale", factor=factor, stack=stack)
+    names, stack = _heads(heads, stack)
+    return Output(names, "scale", factor=factor, stack=stack)
 
 
 def cut(
@@ -122,13 +128,15 @@ def cut(
         raise InputError("At least one edge must be cut, but none was given; pass (query, key) positions.")
     pairs = tuple(_edge(edge) for edge in edges)
     several = not isinstance(heads, str) and not _is_place(heads)
-    return Edges(pairs, _heads(heads if several else [heads]), renormalise, stack)
+    names, stack = _heads(heads if several else [heads], stack)
+    return Edges(pairs, names, renormalise, stack)
 
 
 def attend(like: str, *heads: HeadName, stack: str | None = None) -> Attention:
     if like not in MAPS:
         raise InputError(f"Attention can be replaced by {', '.join(MAPS)}, but {like!r} was asked for.")
-    return Attention(like, _heads(heads), stack)
+    names, stack = _heads(heads, stack)
+    return Attention(like, names, stack)
 
 
 def without(
@@ -202,13 +210,19 @@ def _literal(value: Any) -> str:
     return f"[{', '.join(map(_literal, value))}]" if isinstance(value, list) else repr(value)
 
 
-def _heads(heads: Iterable[Any]) -> tuple[str, ...]:
+def _heads(heads: Iterable[Any], stack: str | None) -> tuple[tuple[str, ...], str | None]:
+    """Names of heads and their one stack, which may stand before them: "cross L1.H1" is "L1.H1" of stack="cross"."""
     names = tuple(f"L{head[0]}.H{head[1]}" if _is_place(head) else head for head in heads)
     if not names:
         raise InputError("At least one head must be named, but none was; write L3.H4, L3 for a layer, or 'all'.")
-    for name in names:
-        named(name)
-    return names
+    parts = [name.rpartition(" ") if isinstance(name, str) else ("", "", name) for name in names]
+    for name, (before, _, last) in zip(names, parts, strict=True):
+        named(last if before in ("", *STACKS) else name)
+    stacks = {before or stack for before, _, _ in parts} | {stack} - {None}
+    if len(stacks) > 1:
+        told = " and ".join(sorted(str(each or "no stack") for each in stacks))
+        raise InputError(f"A change is of one stack, but got {told}; pass a change for each: change=[…, …].")
+    return tuple(last for _, _, last in parts), stacks.pop()
 
 
 def _is_place(head: Any) -> bool:

@@ -277,6 +277,16 @@ def test_bad_changes_are_one_line(load, make, said: str) -> None:
     assert str(error.value) == said
 
 
+def test_a_stack_may_stand_before_a_head() -> None:
+    assert zero("cross L1.H1", "cross L2") == zero("L1.H1", "L2", stack="cross")
+    assert cut((1, 0), heads="encoder L1.H1") == cut((1, 0), heads="L1.H1", stack="encoder")
+    for heads, stack in ((("cross L1.H1", "L2"), None), (("cross L1.H1",), "encoder")):
+        with pytest.raises(InputError, match=r"of one stack, but got cross and (no stack|encoder); pass a change for"):
+            zero(*heads, stack=stack)
+    with pytest.raises(InputError, match="but got 'side L1.H1'"):
+        zero("side L1.H1")
+
+
 def test_a_cross_attention_layer_has_no_feed_forward_block_of_its_own(load) -> None:
     with pytest.raises(ModelError, match="cross layer 1 of tiny:marian none was"):
         load("tiny:marian").trace(TEXT, TARGETS[0], change=without("feed-forward", 1, stack="cross"))

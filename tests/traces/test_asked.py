@@ -95,3 +95,28 @@ def test_the_folder_of_a_page_is_looked_for_before_the_page_is_made(
     monkeypatch.setattr(module, "page_of_trace", lambda *_given, **_more: pytest.fail("the page was made"))
     with pytest.raises(InputError, match="The folder of a page must exist"):
         trace.save_html(tmp_path / "no" / "view.html")
+
+
+def test_a_figure_and_a_page_name_what_they_take(trace: hw.Trace) -> None:
+    drawn: Any = trace.figure
+    for given, got in (({"head": 3}, "no layer"), ({"layer": 3}, "no head"), ({"colour": 1}, "colour")):
+        with pytest.raises(InputError, match=rf"besides, but got {got}; write trace.figure\(layer, head\)"):
+            drawn(**given)
+    with pytest.raises(InputError, match="A page of a trace takes quantities, layers, .*, but 'colour' was passed"):
+        trace.show(colour="red")
+    with pytest.raises(InputError, match="A page of a trace takes quantities, .*, but 'quantity' was passed"):
+        trace.save_html("x.html", quantity="raw")
+
+
+def test_a_trace_is_shown_with_the_quantities_named(trace: hw.Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["headwise.viewer.view"], "in_notebook", lambda: True)
+    (stack,) = trace.show(quantities=["norm"]).page.stacks
+    assert [maps.name for maps in stack.quantities] == ["norm"]
+
+
+@pytest.mark.parametrize("change", ["L9.H99", ["L9.H99"]])
+def test_a_heads_name_is_no_change(model: hw.Model, change: Any) -> None:
+    with pytest.raises(InputError, match=r'but got .L9.H99.; pass zero\("L9.H99"\) or another of headwise.changes'):
+        model.trace(TEXT, change=change)
+    with pytest.raises(InputError, match=r'but got None; pass zero\("L5.H3"\)'):
+        model.trace(TEXT, change=None)  # pyright: ignore[reportArgumentType]

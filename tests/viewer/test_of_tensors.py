@@ -1,5 +1,7 @@
 """bertviz's input in all its shapes."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -82,7 +84,25 @@ def test_layers_and_heads_can_be_chosen() -> None:
         ({"attention": ALPHA}, "tokens of the self attention must be given; pass tokens=."),
         ({"attention": ALPHA, "tokens": TOKENS[:4]}, "4 × 4; got 5 × 5"),
         ({"attention": [], "tokens": TOKENS}, "at least one layer"),
-        ({"attention": [np.concatenate([ALPHA, ALPHA])], "tokens": TOKENS}, "batch of one text"),
+        (
+            {"attention": (np.concatenate([ALPHA, ALPHA]),), "tokens": TOKENS},
+            r"must be of one text, but each layer has a batch of 4; .*\(\[layer\[i : i \+ 1\] for layer in attention\]",
+        ),
+        ({"attention": (), "tokens": TOKENS}, 'attn_implementation="eager"'),
+        ({"attention": (None, None), "tokens": TOKENS}, 'attn_implementation="eager"'),
+        ({"attention": None, "tokens": TOKENS}, 'attn_implementation="eager"'),
+        ({"attention": TOKENS, "tokens": ALPHA}, "tokens second; swap them"),
+        ({"attention": ALPHA, "tokens": [101, 7, 8, 9, 102]}, r"but got a list of others; pass tokenizer.convert_ids"),
+        (
+            {"attention": [ALPHA[0], ALPHA[1][:2]], "tokens": TOKENS},
+            r"layer 0 is \(3, 5, 5\) and layer 1 \(2, 5, 5\); .*attention\[:1\]",
+        ),
+        ({"attention": list(ALPHA * [[[[1]]], [[[np.nan]]]]), "tokens": TOKENS}, "all of L1.H0 are NaN"),
+        ({"attention": SimpleNamespace(attentions=ALPHA), "tokens": TOKENS}, "attention=outputs.attentions"),
+        ({"attention": SimpleNamespace(attentions=None), "tokens": TOKENS}, 'attn_implementation="eager"'),
+        ({"attention": object(), "tokens": TOKENS}, r"one a layer, but got object; .* model.trace\(text\)"),
+        ({"attention": ALPHA, "tokens": TOKENS, "include_layers": 1}, r"as in layers=\[3\]; got 1"),
+        ({"attention": ALPHA, "tokens": TOKENS, "include_heads": ["L0.H1"]}, r"as in heads=\[3\]"),
         ({"attention": ALPHA, "tokens": TOKENS, "sentence_b_start": 9}, "0 … 5; got 9"),
         ({"attention": ALPHA, "tokens": TOKENS, "include_layers": [2]}, "Layer numbers must lie in 0 … 1"),
     ],
@@ -99,3 +119,36 @@ def test_a_view_is_shown_and_saved(tmp_path) -> None:
     assert "5 × 5" in repr(shown)
     with pytest.raises(InputError, match="must exist"):
         shown.save(tmp_path / "no" / "folder.html")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"html_action": "return"}, r"hw.view\(…\).save\(path\), or hw.view\(…\)._repr_html_\(\)"),
+        ({"tokenizer": None}, "query_key"),
+        ({"colour": "red"}, "A page of tensors takes tokens, .*include_layers.*, but 'colour' was passed"),
+        ({"display_mode": "blue"}, "must be 'light' or 'dark', but got 'blue'"),
+    ],
+)
+def test_bertvizs_other_arguments_are_refused_in_a_line(given: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        view(ALPHA, TOKENS, **given)  # pyright: ignore[reportArgumentType]
+
+
+def test_bertvizs_other_arguments_are_taken() -> None:
+    shown = view(ALPHA, TOKENS, 3, html_action="view", prettify_tokens=False, display_mode="dark", layer=1, head=2)
+    assert shown.page.start == {"layer": 1, "heads": "2", "theme": "dark"}
+    with pytest.raises(InputError, match=r"After sentence_b_start every argument goes by its name"):
+        view(ALPHA, TOKENS, 3, True)
+
+
+def test_numbers_that_are_no_attention_are_not_called_so() -> None:
+    (raw,) = page_of_tensors(ALPHA, TOKENS).stacks[0].quantities
+    assert (raw.quantity.label, raw.quantity.rows) == ("Raw attention", "Each row adds up to 1.")
+    (less,) = page_of_tensors(ALPHA - 0.5, TOKENS).stacks[0].quantities
+    assert less.quantity.label == "Given numbers"
+    assert "They do not look like attention: L0.H0 has -0." in less.quantity.about
+    assert less.quantity.signed
+    (half,) = page_of_tensors(ALPHA * np.array([1, 0.5])[:, None, None, None], TOKENS).stacks[0].quantities
+    assert "row 0 of L1.H0 adds up to 0.5, not to 1." in half.quantity.about
+    assert half.quantity.rows != "Each row adds up to 1."

@@ -72,6 +72,7 @@ _HELD: WeakKeyDictionary[nn.Module, list[Held]] = WeakKeyDictionary()  # by the 
 @contextmanager
 def changed(model: Model, changes: Sequence[Change]) -> Iterator[None]:
     """The model under all `changes` and those in force; as it was afterwards, also after an error."""
+    check(changes)
     held = [Held(change) for change in changes]
     with paused(model):  # what a change needs to know is of the model as it is, also within another block
         entered = [_carried_out(model, each) for each in held]  # all are looked up before any acts
@@ -82,6 +83,18 @@ def changed(model: Model, changes: Sequence[Change]) -> Iterator[None]:
         _HELD[model.hf] = [*around, *held]
         stack.callback(_HELD.__setitem__, model.hf, around)
         yield
+
+
+def check(changes: Sequence[Any]) -> None:
+    """Refuse what is no change, such as a head's name."""
+    if not (wrong := [change for change in changes if not isinstance(change, Change)]):
+        return
+    letters = all(isinstance(one, str) and len(one) == 1 for one in changes)  # of a name that was taken for a list
+    got = "".join(changes) if letters else wrong[0]
+    raise InputError(
+        f"A change says what is done to a head, but got {got!r}; pass "
+        f'zero("{got if isinstance(got, str) else "L5.H3"}") or another of headwise.changes.'
+    )
 
 
 def in_force(model: Model) -> tuple[Change, ...]:

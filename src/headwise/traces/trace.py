@@ -251,9 +251,22 @@ class Trace(Shown):
         return [layer for layer in self.layers if layer.stack == stack]
 
     def figure(
-        self, layer: int, head: int, *, query: int | None = None, words: bool = False, stack: str | None = None
+        self,
+        layer: int | None = None,
+        head: int | None = None,
+        *,
+        query: int | None = None,
+        words: bool = False,
+        stack: str | None = None,
+        **unknown: Any,
     ) -> Any:
         """An Altair chart of one head: its four maps, and for one query the interval of every weight."""
+        if layer is None or head is None or unknown:
+            got = next(iter(unknown), None) or f"no {'layer' if layer is None else 'head'}"
+            raise InputError(
+                f"A figure is of one head and takes query=, words= and stack= besides, but got {got}; write "
+                "trace.figure(layer, head), as in trace.figure(5, 3)."
+            )
         self._layer(layer, head, stack)
         return WAYS["figure"](self, layer, head, query=query, words=words, stack=stack)
 

@@ -27,9 +27,9 @@ class Shown:
         """Write the page, one file that needs no network; `choices` as of `hw.view`, for a long text fewer."""
         return WAYS["save_html"](self, Path(path), **choices)
 
-    def show(self) -> Any:
-        """The page: in a notebook in place, elsewhere in the browser."""
-        return WAYS["show"](self)
+    def show(self, **choices: Any) -> Any:
+        """The page: in a notebook in place, elsewhere in the browser; `choices` as of `save_html`."""
+        return WAYS["show"](self, **choices)
 
     def _repr_html_(self) -> str:
         return WAYS["frame"](self)

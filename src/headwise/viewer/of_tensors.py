@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from headwise.errors import InputError
-from headwise.quantities import ATTENTION
+from headwise.quantities import ATTENTION, ROWS_UNKNOWN, Quantity
 from headwise.viewer.of_trace import array
 from headwise.viewer.payload import MARKS, Maps, Page, Side, Stack, numbers, pretty
 from headwise.viewer.telling import opening, opening_note
@@ -24,6 +25,9 @@ SPECIAL = {
     *("<bos>", "<eos>", "<cls>", "<sep>", "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|begin_of_text|>"),
 }
 WEIGHTS_ONLY = "Only attention weights were given, so nothing is known about the values that they weigh."
+OUTPUTS = ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")  # of transformers
+OFF_ONE = 0.02  # by which a row may miss 1 and still be called a softmax's: half precision over hundreds of keys
+EAGER = 'load the model with attn_implementation="eager" and call it with output_attentions=True'
 WORD_START = re.compile("^[Ġ▁ ]")
 
 
@@ -42,9 +46,20 @@ def page_of_tensors(
     decoder_tokens: Sequence[str] | None = None,
     include_layers: Sequence[int] | None = None,
     include_heads: Sequence[int] | None = None,
+    head: int | None = None,
+    display_mode: str | None = None,
     model: str = "",
 ) -> Page:
-    """A page of raw attention from tensors; `layer` and `heads` say what it opens with, `include_…` what it holds."""
+    """A page of raw attention from tensors; `layer` and `heads` say what it opens with, `include_…` what it holds.
+
+    `head`, one of `heads`, is `neuron_view`'s; `display_mode` (light or dark) is `model_view`'s.
+    """
+    if display_mode not in (None, "light", "dark"):
+        raise InputError(f"display_mode must be 'light' or 'dark', but got {display_mode!r}.")
+    heads = [head] if heads is None and head is not None else [heads] if isinstance(heads, int) else heads
+    for tensors in (attention, encoder_attention, decoder_attention, cross_attention):
+        if isinstance(tensors, Sequence):
+            _layers(tensors)  # first, as arguments that are swapped are seen there
     texts = {"tokens": tokens, "encoder_tokens": encoder_tokens, "decoder_tokens": decoder_tokens}
     sides = {name: side(t, sentence_b_start, prettify_tokens) for name, t in texts.items() if t is not None}
     given = {
@@ -59,9 +74,13 @@ def page_of_tensors(
         if tensors is not None
     )
     if not stacks:
-        raise InputError("Something must be given to show: pass attention=, or encoder_, decoder_ or cross_attention=.")
+        raise InputError(
+            "Something must be given to show: pass attention=, or encoder_, decoder_ or cross_attention=. If the model "
+            f"gave None, {EAGER}."
+        )
     asked = {"layer": layer, "heads": None if heads is None else ",".join(map(str, heads))}
     start = {name: value for name, value in asked.items() if value is not None} or opening(stacks[0])
+    start |= {} if display_mode is None else {"theme": display_mode}
     return Page(
         title=" ".join(word for word in stacks[0].queries.words if word not in SPECIAL),
         model=model,
@@ -83,6 +102,12 @@ def _stack(
     if absent:
         raise InputError(f"The tokens of the {name} attention must be given; pass {' and '.join(absent)}=.")
     values = stacked(tensors)
+    if (empty := np.isnan(values).all((-2, -1))).any():
+        layer, at = np.argwhere(empty)[0].tolist()
+        raise InputError(
+            f"The {name} attention must have numbers to show, but all of L{layer}.H{at} are NaN; look for what made "
+            "them so: half precision, or a text that is all padding."
+        )
     kept_layers = numbers(values.shape[0], layers, axis="Layer")
     kept_heads = numbers(values.shape[1], heads, axis="Head")
     kept = values[list(kept_layers)][:, list(kept_heads)]
@@ -92,27 +117,78 @@ def _stack(
             f"The {name} attention must have one row and one column a token, {len(rows)} × {len(columns)}; got"
             f" {kept.shape[2]} × {kept.shape[3]}. Pass the tokens of this text, special tokens included."
         )
-    return Stack(name, rows, columns, (Maps(ATTENTION.entry("raw"), kept, kept_layers, kept_heads),))
+    return Stack(name, rows, columns, (Maps(_given(values), kept, kept_layers, kept_heads),))
+
+
+def _given(values: Float[np.ndarray, "layer head query key"]) -> Quantity:
+    """Raw attention, or, where the numbers cannot be weights of a softmax, what they are and where that was seen."""
+    raw = ATTENTION.entry("raw")
+    if (values < 0).any():
+        layer, head, query, key = np.argwhere(values < 0)[0].tolist()
+        seen = f"L{layer}.H{head} has {values[layer, head, query, key]:.3g} in row {query}, below zero"
+    else:
+        sums = values.sum(-1)
+        off = np.abs(sums - 1) > OFF_ONE  # NaN is not
+        if not off.any():
+            return raw
+        layer, head, query = np.argwhere(off)[0].tolist()
+        seen = f"row {query} of L{layer}.H{head} adds up to {sums[layer, head, query]:.3g}, not to 1"
+    about = f"Numbers as they were given. They do not look like attention: {seen}."
+    return replace(raw, label="Given numbers", about=about, rows=ROWS_UNKNOWN, unit="value", distribution=False,
+                   signed=bool((values < 0).any()))  # fmt: skip
 
 
 def stacked(tensors: Any) -> Float[np.ndarray, "layer head query key"]:
     """Tensors in any of bertviz's shapes, with the batch axis of length one taken away."""
-    layers = [array(layer) for layer in tensors]
-    if not layers:
-        raise InputError("Attention must have at least one layer; got none.")
+    layers = [array(layer) for layer in _layers(tensors)]
     layers = [layer.reshape(layer.shape[1:]) if layer.ndim == 4 and layer.shape[0] == 1 else layer for layer in layers]
-    shapes = sorted({layer.shape for layer in layers})
-    if len(shapes) != 1 or len(shapes[0]) != 3:
+    for layer in layers:
+        if layer.ndim == 4:
+            raise InputError(
+                f"The attention must be of one text, but each layer has a batch of {len(layer)}; pick text i: "
+                "hw.view([layer[i : i + 1] for layer in attention], tokens)."
+            )
+        if layer.ndim != 3:
+            raise InputError(f"Each layer's attention must be (batch, heads, query, key); got {layer.shape}.")
+    other = next((at for at, layer in enumerate(layers) if layer.shape != layers[0].shape), None)
+    if other is not None:
         raise InputError(
-            "Each layer's attention must be (batch, heads, query, key) with a batch of one text, and all layers alike;"
-            f" got {shapes}. Pick one text of the batch with attention[i:i + 1]."
+            "All layers must have the same heads and tokens, (heads, query, key), but layer 0 is "
+            f"{layers[0].shape} and layer {other} {layers[other].shape}; show those that are alike: "
+            f"hw.view(attention[:{other}], tokens)."
         )
     return np.stack(layers).astype(np.float32)
 
 
+def _layers(tensors: Any) -> list[Any]:
+    """What was given for the layers, once it can be tensors."""
+    if parts := [part for part in OUTPUTS if hasattr(tensors, part)]:
+        taken = ", ".join(f"{part[:-1]}=outputs.{part}" for part in parts if getattr(tensors, part) is not None)
+        raise InputError(f"The attention of the outputs must be passed, not all of them: {taken or EAGER}.")
+    if not hasattr(tensors, "__iter__") or isinstance(tensors, dict):
+        raise InputError(
+            f"The attention must be tensors, one a layer, but got {type(tensors).__name__}; of a model "
+            "of hw.load show a trace: model.trace(text).show()."
+        )
+    layers = list(tensors)
+    if isinstance(tensors, str) or any(isinstance(layer, str) for layer in layers):
+        raise InputError("The attention comes first and the tokens second; swap them: hw.view(attention, tokens).")
+    if not layers or any(layer is None for layer in layers):
+        raise InputError(
+            f"The attention must have at least one layer, a tensor each, but the model gave none; {EAGER}."
+        )
+    return layers
+
+
 def side(tokens: Sequence[str], sentence_b_start: int | None, prettify: bool) -> Side:
     """The tokens with what their spelling tells: special ones, the sentence they are in, the word they belong to."""
-    raw = [str(token) for token in tokens]
+    raw = list(tokens)
+    if isinstance(tokens, str) or not all(isinstance(token, str) for token in raw):
+        got = "one string" if isinstance(tokens, str) else f"a {type(tokens).__name__} of others"
+        raise InputError(
+            f"The tokens must be a list of strings, but got {got}; pass "
+            "tokenizer.convert_ids_to_tokens(inputs.input_ids[0])."
+        )
     if sentence_b_start is not None and not 0 <= sentence_b_start <= len(raw):
         raise InputError(f"sentence_b_start must be a position in 0 … {len(raw)}; got {sentence_b_start}.")
     special = [token in SPECIAL for token in raw]

@@ -346,6 +346,9 @@ def rounded(values: Any) -> Any:
 
 def numbers(count: int, chosen: Sequence[int] | None, *, axis: str) -> tuple[int, ...]:
     """The layer or head numbers to keep: all of `count`, or the chosen ones once they are known to exist."""
+    given: Any = chosen
+    if given is not None and (isinstance(given, int | str) or not all(hasattr(one, "__index__") for one in given)):
+        raise InputError(f"{axis}s are named by a list of their numbers, as in {axis.lower()}s=[3]; got {given!r}.")
     kept = tuple(range(count)) if chosen is None else tuple(int(number) for number in chosen)
     wrong = [number for number in kept if not 0 <= number < count]
     if wrong:

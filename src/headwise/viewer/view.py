@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def view(
     attention: Any = None,
     tokens: Sequence[str] | None = None,
     sentence_b_start: int | None = None,
-    *,
+    *more: Any,
     budget: int = BUDGET,
     **bertviz: Any,
 ) -> View:
@@ -79,19 +80,53 @@ def view(
 
     `attention` has one tensor (batch, heads, query, key) a layer. Also taken: `encoder_attention`, `decoder_attention`,
     `cross_attention`, `encoder_tokens`, `decoder_tokens`, `prettify_tokens`, `layer`, `heads`, `include_layers`,
-    `include_heads`, and `model`, a name for the page.
+    `include_heads`, `head`, `display_mode`, and `model`, a name for the page.
     """
+    bertviz = _without_action(bertviz)
     if isinstance(attention, LongTrace):
         raise InputError(
             "A long text has a page of its own, which hw.view does not make; use trace.show() or .save_html."
         )
     if isinstance(attention, TraceLike):
+        if tokens is not None or sentence_b_start is not None:
+            raise InputError("A trace has its own tokens; pass it alone: hw.view(trace).")
         return view_of(attention, budget=budget, **bertviz)
+    if asked := NEURONS & {*bertviz}:
+        raise InputError(
+            f"neuron_view's {min(asked)} is not taken, as tensors alone have no queries and keys; "
+            'hw.load("bert-base-uncased").trace(text).query_key(layer, head, query, key) has them.'
+        )
+    if more:
+        raise InputError(
+            "After sentence_b_start every argument goes by its name, as in hw.view(…, layer=3, heads=[1])."
+        )
+    check_choices(bertviz, page_of_tensors, "A page of tensors", aside=("budget",))
     return View(page_of_tensors(attention, tokens, sentence_b_start, **bertviz), budget)
+
+
+NEURONS = {"model_type", "tokenizer", "sentence_a", "sentence_b"}  # bertviz's neuron_view runs the model itself
+
+
+def _without_action(given: Mapping[str, Any]) -> dict[str, Any]:
+    """bertviz's arguments without what it does with the page: here that is a method of what is given back."""
+    if given.get("html_action", "view") != "view":
+        raise InputError(
+            f"html_action={given['html_action']!r} is not taken, as hw.view always gives the page back; write "
+            "hw.view(…).save(path), or hw.view(…)._repr_html_() for its text."
+        )
+    return {name: value for name, value in given.items() if name != "html_action"}
+
+
+def check_choices(given: Mapping[str, Any], make: Callable[..., Any], what: str, *, aside: Sequence[str] = ()) -> None:
+    """Refuse what `make` takes no argument for, with what it does take; `aside`: what its caller takes besides."""
+    names = [name for name, of in inspect.signature(make).parameters.items() if of.kind is not of.VAR_KEYWORD][1:]
+    if wrong := [name for name in given if name not in names]:
+        raise InputError(f"{what} takes {', '.join([*names, *aside])}, but {wrong[0]!r} was passed; leave it out.")
 
 
 def view_of(trace: TraceLike, *, budget: int = BUDGET, **choices: Any) -> View:
     """The viewer on a trace; `choices` are those of `page_of_trace`: quantities, layers, heads, alternatives."""
+    check_choices(choices, page_of_trace, "A page of a trace", aside=("budget",))
     return View(page_of_trace(trace, **choices), budget)
 
 
@@ -122,14 +157,19 @@ def frame(trace: TraceLike, **choices: Any) -> str:
     """The page of a trace as a notebook shows it: what is quick; `hw.view(trace)` has everything."""
     if (own := _own_page(trace, **choices)) is not None:
         return framed(own)
+    check_choices(choices, page_of_trace, "A page of a trace")
     return frame_of(page_of_trace(trace, **_quick(choices)))
 
 
 def _own_page(trace: Any, **choices: Any) -> str | None:
     """Long texts, pictures and sounds have pages of their own."""
     if isinstance(trace, LongTrace):
+        check_choices(choices, long.page, "A page of a long text")
         return long.page(trace, **choices)
-    return senses.page(trace, **choices) if senses.has_places(trace) else None
+    if not senses.has_places(trace):
+        return None
+    check_choices(choices, senses.page, "A page of a picture or a sound")
+    return senses.page(trace, **choices)
 
 
 def _opened(html: str) -> Path:
