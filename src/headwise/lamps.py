@@ -1,7 +1,8 @@
 """Three lamps over the map of a head, one a question; the one rule that every page, table and sentence here uses.
 
 unique    could other weights have given the same output?    share of the squared weights in the null space; whether
-                                                             other distributions are left; how wide their intervals are
+                                                             other distributions are left; how wide their intervals
+                                                             are; what weight lies on keys that send the same
 carries   does what is sent go where the weights go?         Σ_k min(α_k, ‖α_k f(x_k)‖ / Σ_j ‖α_j f(x_j)‖), mean over
                                                              rows: the share of the lengths that follows the weights
 matters   what does the model lose with the head at zero?    nats of its loss, or 1 − cos of its vector; dark where
@@ -60,11 +61,13 @@ class Head:
     null_share: float | None = None
     unique_rows: float | None = None
     width: float | None = None  # of the intervals of the weights, mean over rows of the widest
+    shared: float | None = None  # of the weight, on keys that send the same, mean over rows of the largest
     carried: float | None = None
     parked: float | None = None  # of the weight, on parking places
     sent: float | None = None  # of the lengths, on the same places
     on: str = ""  # the place with most of the weight, as people read it
     matters: float | None = None
+    what: str = "output"  # moves by so much
     unit: str = "nats"  # of `matters`
     exact: bool = False  # `matters` by taking the head away, else to first order
 
@@ -168,6 +171,10 @@ def _unique(head: Head) -> Lamp:
     lamp = _lit("unique", share, NULL, f"{signed} {UNASKED}")
     if only:
         return replace(lamp, colour="amber", level=0.5, says=f"{signed} yet no other {PLAIN} gives this output.")
+    if _known(head.shared) and (head.shared or 0.0) >= WIDTH_SMALL:
+        alike = f"{_percent(head.shared or 0.0)} of the weight is on tokens that send the same, as a word that is there"
+        said = f"{alike} twice: how they share it changes nothing."
+        lamp = min(lamp, _lit("unique", head.shared or 0.0, WIDTH, said), key=lambda one: one.level or 0.0)
     if head.width is None or not math.isfinite(head.width):
         return lamp
     wide = _lit("unique", head.width, WIDTH, f"{signed} as a {PLAIN} each could be another within {head.width:.2f}.")
@@ -194,8 +201,8 @@ def _carries(head: Head) -> Lamp:
 def _sink(head: Head, follows: str) -> Lamp:
     """Red where the parked weight sends less than half of its share, or where little follows the weights at all."""
     parked = head.parked or 0.0
-    place = f" on {head.on}" if head.on else ""
-    sent = f", from where {_percent(head.sent or 0.0)} of what is sent comes" if _known(head.sent) else ""
+    place = f", the most on {head.on}" if head.on else ""
+    sent = f"; {_percent(head.sent or 0.0)} of what is sent comes from there" if _known(head.sent) else ""
     said = f"{SINK_SAYS} {_percent(parked)} of the weight is parked{place}{sent}. {follows}".strip()
     hollow = _known(head.sent) and (head.sent or 0.0) < parked / 2 - EPSILON
     little = _known(head.carried) and CARRIED.colour(head.carried or 0.0) == "red"
@@ -211,9 +218,9 @@ def _matters(head: Head) -> Lamp:
         return Lamp("matters", "dark", None, "Not asked: what the model does without this head is not known yet.")
     size, better = abs(moved), " for the better" if moved < 0 else ""
     if head.exact:
-        says = f"With it at zero the output moves by {size:.2g} {head.unit}{better}."
+        says = f"With it at zero the {head.what} moves by {size:.2g} {head.unit}{better}."
         return _lit("matters", size, MATTERS, says)
-    about = f"With it at zero the output moves by about {size:.2g} {head.unit}{better}, to first order"
+    about = f"With it at zero the {head.what} moves by about {size:.2g} {head.unit}{better}, to first order"
     if MATTERS.colour(size * ROUGH) != MATTERS.colour(size / ROUGH):
         untold = f"{about}, which may be {ROUGH} times more or less {FIRST_ORDER}: taking it away does (--exact)."
         return Lamp("matters", "dark", None, untold)

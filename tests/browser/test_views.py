@@ -190,7 +190,7 @@ def test_three_lamps_are_lit_by_their_numbers_and_none_is_green_over_a_sink(html
     )
     opened.to(view="matrix", layer=1, head=0)
     assert colours() == ["amber", "red", "dark"]
-    assert 'A sink: 90 % of the weight is parked on "."' in opened.page.inner_text(".badge")
+    assert 'A sink: 90 % of the weight is parked, the most on "."' in opened.page.inner_text(".badge")
     opened.to(view="model")
     said = "So far, of 6 maps 2 may be shown as what the head did, 3 with care and 1 not; 1 is of a sink."
     assert f"{said} Whether the heads matter was not asked (--matters asks)." in opened.page.inner_text(".badge")

@@ -120,7 +120,7 @@ def test_the_verdict_counts_the_maps_that_may_be_shown() -> None:
         "of sinks. Whether the heads matter was not asked (--matters asks). Read `--quantity effective` or `norm` "
         f"beside raw where a lamp is not ✓. {proof}"
     )
-    good = table.filter(pl.col("show") == "yes").with_columns(matters=0.5)
+    good = table.filter(pl.col("show") == "yes").with_columns(matters=0.5, lamp_matters=pl.lit("green"))
     assert _verdict(trace, good, None) == (  # pyright: ignore[reportArgumentType]
         "5 tokens, head size 4. Of 2 maps 2 may be shown as what the head did, 0 with care and 0 not; none is of "
         f"a sink. {proof}"

@@ -10,7 +10,7 @@ import torch
 from headwise.changes import zero
 from headwise.errors import InputError
 from headwise.interventions import matters as asked
-from headwise.interventions.matters import matters, quick
+from headwise.interventions.matters import matters, matters_of, quick
 from headwise.interventions.off import head_named, most_needed, name_of, said, switched_off
 from references.captures import TARGETS, TEXTS
 from references.compare import assert_close
@@ -48,6 +48,17 @@ def test_the_heads_that_matter_most_do_so_when_they_are_taken_away(load) -> None
     )
     guessed = matters(model, TEXTS[0]).abs()
     assert [float(guessed[layer, head]) for _, layer, head in found] != sorted(guessed.flatten().tolist())[:-4:-1]
+
+
+@pytest.mark.parametrize("only", [(1, None), (None, 2), (1, 2)])
+def test_only_some_heads_are_taken_away(load, only: tuple[int | None, int | None]) -> None:
+    model = load("tiny:llama", "causal-lm")
+    text = model.encode(TEXTS[0])
+    every, some = matters_of(model, text, exact=True), matters_of(model, text, exact=True, only=only)
+    asked_for = torch.zeros_like(every, dtype=torch.bool)
+    asked_for[slice(None) if only[0] is None else only[0], slice(None) if only[1] is None else only[1]] = True
+    assert torch.equal(~some.isnan(), asked_for)
+    assert_close(some[asked_for], every[asked_for], 1e-6)
 
 
 @pytest.mark.parametrize(("less", "takes"), [(0, True), (1, False)])

@@ -10,6 +10,8 @@ import pytest
 import headwise as hw
 from headwise.changes import zero
 from headwise.errors import InputError
+from headwise.interventions import matters as asked
+from headwise.interventions.matters import matters
 from headwise.viewer.of_trace import page_of_trace
 from headwise.viewer.payload import packed
 from references.captures import TEXTS
@@ -26,9 +28,27 @@ def test_what_matters_most_can_be_switched_off(load) -> None:
     shares = [share for *_, share in one.moved]
     assert shares == sorted(shares, reverse=True)
     assert all(share > 0 for share in shares)
+    lamp = page.stacks[0].facts.lamps[one.layer, one.head].matters
+    taken = float(matters(model, TEXTS[0], exact=True)[one.layer, one.head])
+    assert f"loss of the text's next tokens moves by {abs(taken):.2g} nats" in lamp.says
     header = packed(page).header
     assert header["off"][0]["name"] == one.name
     assert header["live"] is False
+
+
+def test_the_lamp_of_a_head_that_is_switched_off_says_what_was_seen(load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where all others have an estimate of the first order alone, or none; it does not touch what else is told."""
+    monkeypatch.setattr(asked, "QUICK", 0)
+    model = load("tiny:llama", "causal-lm")
+    taken = float(matters(model, TEXTS[0], exact=True)[1, 2])
+    for asks in (False, True):
+        plain = page_of_trace(model.trace(TEXTS[0]), besides=(), matters=asks).stacks[0].facts.lamps
+        facts = page_of_trace(model.trace(TEXTS[0]), besides=(), matters=asks, off=["L1.H2"]).stacks[0].facts
+        lamp = facts.lamps[1, 2].matters
+        assert f"moves by {abs(taken):.2g} nats" in lamp.says
+        assert "first order" not in lamp.says
+        assert asks == ("first order" in facts.lamps[0, 0].matters.says)
+        assert facts.lamps[1, 2].unique.says.startswith(plain[1, 2].unique.says.partition(" Yes, but")[0])
 
 
 def test_named_heads_of_the_shown_layers_only(load) -> None:

@@ -111,7 +111,9 @@ def inspect(
         exact = quick(trace.model, trace.text, trace.target)
     with options.phase(f"computing {quantity}{' and what each head matters' if matters or exact else ''}"):
         heads = trace.heads(quantity, stack=stack)
-        table = _chosen(with_matters(heads, trace, stack, exact=exact) if matters or exact else heads, layer, number)
+        if matters or exact:
+            heads = with_matters(heads, trace, stack, exact=exact, only=(layer, number))
+        table = _chosen(heads, layer, number)
     answer = answered(trace.model, trace.text, trace.target)
     product = None if key is None else _product(trace, layer, number, query, key, stack)
     written = _write(trace, table, answer, product, json_=json_, csv=csv, parquet=parquet, save=save)
@@ -181,23 +183,26 @@ def _inspect_long(
         print(f"wrote {path}", file=sys.stderr)
 
 
-def with_matters(heads: pl.DataFrame, trace: Trace, stack: str | None, *, exact: bool) -> pl.DataFrame:
+def with_matters(
+    heads: pl.DataFrame, trace: Trace, stack: str | None, *, exact: bool, only: tuple[int | None, int | None]
+) -> pl.DataFrame:
     """The table with `matters`, in the unit of what the model does (nats of a loss, or 1 − cos), and its lamp."""
     from dataclasses import replace
 
     import polars as pl
 
     from headwise.interventions.matters import matters_of
-    from headwise.interventions.outcomes import DISTANCES, kind_of
+    from headwise.interventions.outcomes import IN_WORDS, MOVES, kind_of
     from headwise.traces.heads import with_lamps
     from headwise.traces.lamps import readings
 
     if heads["head"].null_count():
         raise InputError("Heads matter, but mixing and origins have none; choose raw, effective, null or norm.")
-    found = matters_of(trace.model, trace.text, trace.target, stack=stack, exact=exact).flatten().tolist()
-    unit = "(1 − cos)" if kind_of(trace.model) in DISTANCES else "nats"
+    asked = matters_of(trace.model, trace.text, trace.target, stack=stack, exact=exact, only=only)
+    found, kind = asked.flatten().tolist(), kind_of(trace.model)
     read = [head for row in readings(trace, stack=stack) for head in row]
-    known = [replace(head, matters=moved, unit=unit, exact=exact) for head, moved in zip(read, found, strict=True)]
+    known = [replace(head, matters=moved, what=MOVES[kind], unit=IN_WORDS[kind], exact=exact)
+             for head, moved in zip(read, found, strict=True)]  # fmt: skip
     return with_lamps(heads, known).with_columns(matters=pl.Series(found))
 
 

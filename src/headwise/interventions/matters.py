@@ -39,9 +39,13 @@ def quick(model: Model, text: Encoding, target: Encoding | None = None) -> bool:
 
 
 def matters_of(
-    model: Model, text: Encoding, target: Encoding | None = None, *, stack: str | None = None, exact: bool = False
-) -> Float64[Tensor, "layer head"]:
-    """`matters` of a text that is encoded already: `matters_of(trace.model, trace.text, trace.target)`."""
+    model: Model, text: Encoding, target: Encoding | None = None, *, stack: str | None = None, exact: bool = False,
+    only: tuple[int | None, int | None] = (None, None),
+) -> Float64[Tensor, "layer head"]:  # fmt: skip
+    """`matters` of a text that is encoded already: `matters_of(trace.model, trace.text, trace.target)`.
+
+    `only`: a layer, a head or both, where the others are not asked exactly, and NaN.
+    """
     question = ask(model, text, target)
     if question is None:
         raise InputError("A text must have something to foretell, but this one has a single token; take a longer one.")
@@ -50,8 +54,12 @@ def matters_of(
     if not exact:
         guess = first_order(question, x, slope)
         return torch.stack([guess[place] for place in places])
+    found = torch.full((len(places), x[places[0]].shape[1]), torch.nan, dtype=torch.float64)
+    wanted = [at for at in torch.cartesian_prod(*map(torch.arange, found.shape)).tolist()
+              if all(one in (None, of) for one, of in zip(only, at, strict=True))]  # fmt: skip
     variants = [
-        Variant(reads={place: replaced([head], torch.zeros_like(x[place][:1]))})
-        for place in places for head in range(x[place].shape[1])
-    ]  # fmt: skip
-    return effects(model, question, variants)[:, 0].view(len(places), -1)
+        Variant(reads={places[layer]: replaced([head], torch.zeros_like(x[places[layer]][:1]))})
+        for layer, head in wanted
+    ]
+    found[tuple(torch.tensor(wanted).T)] = effects(model, question, variants)[:, 0]
+    return found

@@ -19,7 +19,7 @@ from headwise.changes import zero
 from headwise.errors import InputError
 from headwise.interventions.answered import answered
 from headwise.interventions.effects import Variant, effects, first_order, replaced, slopes
-from headwise.interventions.outcomes import DISTANCES, Question, ask
+from headwise.interventions.outcomes import DISTANCES, MOVES, Question, ask
 from headwise.models.editing import chosen
 from headwise.models.model import Model
 from headwise.types import Encoding, Layer
@@ -27,11 +27,6 @@ from headwise.types import Encoding, Layer
 TRIED = 8  # heads taken away for each that is named
 Head = tuple[str, int, int]  # stack, layer, head
 Maps = Mapping[str, Float[Tensor, "layer head query key"]]  # by stack
-WHAT = {
-    "next-token": "loss of the next token", "masked-token": "loss of masked tokens", "label": "loss of the label",
-    "token-label": "loss of the tokens' labels",
-    "translation": "loss of the translation's tokens", "sentence": "sentence vector", "tokens": "last hidden tokens",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -97,11 +92,11 @@ def said(kind: str, effect: float) -> str:
     """The effect in words.
 
     >>> said("next-token", -0.25), said("sentence", 0.0125)
-    ('The loss of the next token goes down by 0.25 nats.', 'The sentence vector moves by 0.013 (1 − cos).')
+    ("The mean loss of the text's next tokens goes down by 0.25 nats.", 'The sentence vector moves by 0.013 (1 − cos).')
     """
     if kind in DISTANCES:
-        return f"The {WHAT[kind]} moves by {effect:.2g} (1 − cos)."
-    return f"The {WHAT[kind]} goes {'down' if effect < 0 else 'up'} by {abs(effect):.2g} nats."
+        return f"The {MOVES[kind]} moves by {effect:.2g} (1 − cos)."
+    return f"The {MOVES[kind]} goes {'down' if effect < 0 else 'up'} by {abs(effect):.2g} nats."
 
 
 def _off(model: Model, text: Encoding, target: Encoding | None, head: Head, own: Maps, effect: float, kind: str) -> Off:

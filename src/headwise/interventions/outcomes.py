@@ -48,16 +48,15 @@ HEADS: Mapping[str, Mapping[Any, Any]] = {
 }
 DISTANCES, LABELS = ("sentence", "tokens"), ("label", "token-label")
 KINDS = (*HEADS, *DISTANCES)
-SAID = {
-    "next-token": "loss of the next token (nats)",
-    "masked-token": "loss of masked tokens (nats)",
-    "label": "loss of the label (nats)",
-    "token-label": "loss of the tokens' labels (nats)",
-    "translation": "loss of the translation's tokens (nats)",
-    "sentence": "distance of the sentence vector (1 − cos)",
-    "tokens": "distance of the last hidden tokens (1 − cos)",
-}
+MOVES = {
+    "next-token": "mean loss of the text's next tokens", "masked-token": "mean loss of masked tokens",
+    "label": "loss of the label", "token-label": "mean loss of the tokens' labels",
+    "translation": "mean loss of the translation's tokens", "sentence": "sentence vector",
+    "tokens": "last hidden tokens",
+}  # fmt: skip
 UNITS = {kind: "1 − cos" if kind in DISTANCES else "nats" for kind in KINDS}
+SAID = {kind: f"{'distance of the ' if kind in DISTANCES else ''}{MOVES[kind]} ({UNITS[kind]})" for kind in KINDS}
+IN_WORDS = {kind: f"({UNITS[kind]})" if kind in DISTANCES else UNITS[kind] for kind in KINDS}  # behind a number
 ROWS = 16  # of logits whose loss is taken at once
 MASKED, POSITIONS = 0.15, 1 << 24  # as in the study `importance`
 

@@ -2,12 +2,13 @@ r"""The three lamps of every head over a corpus (headwise.lamps), with intervals
 
     null_share    1 − Σ_q ‖a⊥_q‖² / Σ_q ‖a_q‖²             of a text: what of the squared weights changes nothing
     unique_rows   the share of rows that no other distribution can replace
+    shared        mean over rows of the largest weight on keys that send the same (measures/twins.py)
     carried       mean over rows of Σ_k min(α_k, p_k)       p_k = ‖α_k f(x_k)‖ / Σ_j ‖α_j f(x_j)‖
     parked, sent  mean over rows of Σ_{k ∈ P} α_k and of Σ_{k ∈ P} p_k
 
-P are special tokens, periods and commas, and the first token of a causal model. For carried, parked and sent only rows
-with a choice (three keys or more) count. Every number is taken text by text; its mean over texts lights the lamp, and
-resampled texts give its interval. Rows with a name are heads; the row `all` is the mean over heads.
+P are special tokens, periods and commas, and the first token of a causal model. For shared, carried, parked and sent
+only rows with a choice (three keys or more) count. Every number is taken text by text; its mean over texts lights the
+lamp, and resampled texts give its interval. Rows with a name are heads; the row `all` is the mean over heads.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from numpy import ndarray
 from torch import Tensor
 
 from headwise.allowed import SEED, setting
-from headwise.lamps import ASKED, QUESTIONS, SINK, Lamps, held_back, lamps, summed_up
+from headwise.lamps import ASKED, QUESTIONS, SINK, WIDTH_SMALL, Colour, Lamps, held_back, lamps, summed_up
 from headwise.measures import ATTENTION
 from headwise.measures.reductions import key_sums, squared_norms
+from headwise.measures.twins import shared
 from headwise.models.model import Model
 from headwise.plots.grid import head_grid
 from headwise.plots.theme import themed
@@ -40,8 +42,8 @@ from headwise.studies.tables import counted, ends, first_stack, percent
 from headwise.traces.lamps import CHOICE, OTHER, head_of
 from headwise.types import Layer
 
-SUMS = ("whole", "reached", "unique", "rows", "carried", "parked", "sent", "chosen")
-NUMBERS = ("null_share", "unique_rows", "carried", "parked", "sent")
+SUMS = ("whole", "reached", "unique", "rows", "shared", "carried", "parked", "sent", "chosen")
+NUMBERS = ("null_share", "unique_rows", "shared", "carried", "parked", "sent")
 SHOWN = {"null_share": "changes nothing", "carried": "follows the weights", "parked": "parked on no word"}
 ALL = "all"
 VERDICTS: Mapping[str, Verdict] = {"green": "yes", "amber": "with care", "red": "no"}
@@ -151,7 +153,8 @@ def _sums(layer: Layer, reading: Reading) -> Float64[Tensor, "batch head number"
     carried = torch.minimum(layer.alpha, ATTENTION["norm"](layer) / total[..., None]).sum(-1)
     rows = (
         (whole, real), (reached, real), (identifiable(layer), real), (torch.ones_like(real), real),
-        (carried, chosen), (weight, chosen), (sent / total, chosen), (torch.ones_like(real), chosen),
+        (shared(layer).to(real), chosen), (carried, chosen), (weight, chosen), (sent / total, chosen),
+        (torch.ones_like(real), chosen),
     )  # fmt: skip
     return torch.stack([(of.double() * counts).sum(-1).expand(whole.shape[:2]) for of, counts in rows], -1).cpu()
 
@@ -169,7 +172,7 @@ def values_of(state: State, stack: str) -> list[Float[ndarray, "document head nu
         null = (1 - sums["reached"] / sums["whole"]).clamp(0, 1)
         by_rows = [
             sums["unique"] / sums["rows"],
-            *(sums[name] / sums["chosen"] for name in ("carried", "parked", "sent")),
+            *(sums[name] / sums["chosen"] for name in ("shared", "carried", "parked", "sent")),
         ]
         found.append(torch.stack([null, *by_rows], -1).numpy())
     return found
@@ -195,26 +198,37 @@ def _places(setting: Setting) -> str:
 def _voted(
     whole: Mapping[str, Any], lit: Mapping[str, Lamps], question: Literal["unique", "carries"], number: str, says: str
 ) -> Answer:
-    """The mean over heads and texts with its interval; the lamp of the mean is the vote, beside those of the heads."""
+    """The mean over heads and texts with its interval; the lamp of the mean is the vote, beside those of the heads.
+
+    Whether the weights are unique is voted by that lamp's own answer, also where it is held back for the other's sake:
+    the other has a vote of its own, and the worst decides.
+    """
     value, low, high = (whole[name] for name in (number, f"{number}_low", f"{number}_high"))
     if not np.isfinite(value):
         return Answer(BELIEVE, f"{ASKED[question]} These texts are too short to tell.")
-    mean, colours = lamps(head_of(whole)), [getattr(each, question).colour for each in lit.values()]
+    mean, colours = lamps(head_of(whole)), [_colour(each, question) for each in lit.values()]
     heads = f"of {len(lit)} heads {', '.join(f'{colours.count(of)} {word}' for of, word in VERDICTS.items())}"
     clause = (
         f"{percent(value)} {says} ({ends(low, high)}, {counted(whole['texts'], 'text')}; {heads})"
         f"{_but(mean, question, whole)}"
     )
     green = tuple(name for name, colour in zip(lit, colours, strict=True) if colour == "green")
-    vote = Vote(question, VERDICTS[getattr(mean, question).colour], clause, holds_for=green, out_of=len(lit))
+    vote = Vote(question, VERDICTS[_colour(mean, question)], clause, holds_for=green, out_of=len(lit))
     return Answer(BELIEVE, f"{ASKED[question]} In the mean over heads {clause}.", vote=vote)
+
+
+def _colour(found: Lamps, question: Literal["unique", "carries"]) -> Colour:
+    lamp = getattr(found, question)
+    return "green" if question == "unique" and lamp.held else lamp.colour
 
 
 def _but(mean: Lamps, question: Literal["unique", "carries"], whole: Mapping[str, Any]) -> str:
     """Why the lamp of the mean is not what its number alone would light."""
     if question == "carries" and mean.sink:
         return f"; a sink: {percent(whole['parked'])} of the weight is parked"
-    if getattr(mean, question).held:
-        return f"; yes, but held back: {held_back(mean)}"
-    only = question == "unique" and whole["unique_rows"] >= 1
-    return "; yet no other distribution gives the output" if only else ""
+    if question == "carries":
+        return f"; yes, but held back: {held_back(mean)}" if mean.carries.held else ""
+    if whole["unique_rows"] >= 1:
+        return "; yet no other distribution gives the output"
+    alike = whole["shared"] >= WIDTH_SMALL
+    return f"; {percent(whole['shared'])} of the weight is on tokens that send the same" if alike else ""

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from headwise.errors import HeadwiseError
 from headwise.lamps import SINK, Head, Lamps, lamps
+from headwise.measures.twins import shared
 from headwise.text.categories import CATEGORIES, categories
 
 if TYPE_CHECKING:
@@ -33,13 +34,17 @@ Map = Float[Tensor, "layer head query key"]
 
 
 def trace_lamps(
-    trace: Trace, *, stack: str | None = None, matters: Tensor | None = None, unit: str = "nats", exact: bool = False
-) -> list[list[Lamps]]:
+    trace: Trace, *, stack: str | None = None, matters: Tensor | None = None, what: str = "output", unit: str = "nats",
+    exact: bool = False,
+) -> list[list[Lamps]]:  # fmt: skip
     """The lamps of every layer and head; `matters` as of `headwise.interventions.matters`, where it is known."""
     found = readings(trace, stack=stack)
     if matters is not None:
-        found = [[replace(head, matters=float(moved), unit=unit, exact=exact) for head, moved in zip(*row, strict=True)]
-                 for row in zip(found, matters.tolist(), strict=True)]  # fmt: skip
+        asked = {"what": what, "unit": unit, "exact": exact}
+        found = [
+            [replace(head, matters=float(moved), **asked) for head, moved in zip(*row, strict=True)]
+            for row in zip(found, matters.tolist(), strict=True)
+        ]
     return [[lamps(head) for head in row] for row in found]
 
 
@@ -52,8 +57,9 @@ def readings(trace: Trace, *, stack: str | None = None) -> list[list[Head]]:
     places = parking_places(alpha, parking(trace, stack), rows)
     parked, sent = (on_places(maps, places, rows) for maps in (alpha, shares))
     most = torch.where(places[:, :, None], alpha, 0.0)[:, :, rows].mean(2).argmax(-1)
-    numbers = {"null_share": facts.null_share, "unique_rows": facts.identifiable_rows, "parked": parked, "sent": sent,
-               "carried": carried(alpha, shares, rows)}  # fmt: skip
+    alike = torch.stack([shared(layer)[0] for layer in trace.of(stack)])[:, :, rows].mean(-1)
+    numbers = {"null_share": facts.null_share, "unique_rows": facts.identifiable_rows, "shared": alike,
+               "parked": parked, "sent": sent, "carried": carried(alpha, shares, rows)}  # fmt: skip
     lists = {name: found.tolist() for name, found in numbers.items()}
     return [
         [head_of({name: found[layer][head] for name, found in lists.items()}, on=names[int(most[layer, head])])
@@ -64,7 +70,8 @@ def readings(trace: Trace, *, stack: str | None = None) -> list[list[Head]]:
 def head_of(numbers: Mapping[str, Any], *, on: str = "") -> Head:
     """What is known of a head, from numbers by their names."""
     return Head(
-        null_share=numbers["null_share"], unique_rows=numbers["unique_rows"], carried=numbers["carried"],
+        null_share=numbers["null_share"], unique_rows=numbers["unique_rows"], shared=numbers["shared"],
+        carried=numbers["carried"],
         parked=numbers["parked"], sent=numbers["sent"], on=on,
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from headwise.errors import HeadwiseError, InputError, UnknownNameError
 from headwise.interventions.answered import answered, unanswered
 from headwise.interventions.matters import matters_of, quick
-from headwise.interventions.outcomes import DISTANCES, kind_of
+from headwise.interventions.outcomes import IN_WORDS, MOVES, kind_of
 from headwise.lamps import Head, lamps, with_other
 from headwise.models.packaged import called
 from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, WEIGHT, Quantity, Size, every
@@ -340,8 +340,8 @@ def _moved(trace: Trace, stack: str, *, exact: bool) -> dict[str, Any]:
         exact = exact or quick(trace.model, trace.text, trace.target)
         with trace.as_read():
             found = matters_of(trace.model, trace.text, trace.target, stack=stack, exact=exact)
-        unit = "(1 − cos)" if kind_of(trace.model) in DISTANCES else "nats"
-        return {"matters": found, "unit": unit, "exact": exact}
+        kind = kind_of(trace.model)
+        return {"matters": found, "what": MOVES[kind], "unit": IN_WORDS[kind], "exact": exact}
     except HeadwiseError:
         return {}
 

@@ -9,9 +9,12 @@ import numpy as np
 
 from headwise.errors import HeadwiseError, InputError
 from headwise.interventions.off import Off, head_named, most_needed, name_of, switched_off
+from headwise.interventions.outcomes import IN_WORDS, MOVES, kind_of
+from headwise.lamps import lamps
 from headwise.quantities import WEIGHT, Quantity
 from headwise.traces import Trace
-from headwise.viewer.payload import Maps, Page, Stack, Switched
+from headwise.traces.lamps import readings
+from headwise.viewer.payload import Facts, Maps, Page, Stack, Switched
 
 UNASKED = 3  # heads that are switched off where what matters is asked
 NAMED = 6  # heads whose maps move most, by name
@@ -35,10 +38,26 @@ def with_heads_off(page: Page, trace: Trace, names: Sequence[str] | None) -> Pag
             raise
         return replace(page, missing=(*page.missing, ("heads switched off", str(error))))
     stacks = tuple(
-        replace(stack, quantities=(*stack.quantities, *(_maps(one, stack, page) for one in found)))
+        replace(stack, quantities=(*stack.quantities, *(_maps(one, stack, page) for one in found)),
+                facts=_known(stack, trace, [one for one in found if one.head[0] == stack.name]))
         for stack in page.stacks
-    )
+    )  # fmt: skip
     return replace(page, stacks=stacks, off=tuple(_switched(one, page) for one in found))
+
+
+def _known(stack: Stack, trace: Trace, found: Sequence[Off]) -> Facts | None:
+    """The facts of a stack, with what its switched-off heads were seen to matter: that tells more than an estimate."""
+    if stack.facts is None or not found:
+        return stack.facts
+    lit, read, kind = stack.facts.lamps.copy(), readings(trace, stack=stack.name), kind_of(trace.model)
+    layers, heads = stack.quantities[0].layers, stack.quantities[0].heads
+    for _, layer, head, effect in ((*one.head, one.effect) for one in found):
+        if layer in layers and head in heads:
+            known = replace(read[layer][head], matters=effect, what=MOVES[kind], unit=IN_WORDS[kind], exact=True)
+            place, new = (layers.index(layer), heads.index(head)), lamps(known)
+            told = lit[place].unique  # which may say how far other weights went
+            lit[place] = new._replace(unique=told) if told.held == new.unique.held else new
+    return replace(stack.facts, lamps=lit)
 
 
 def _name(one: Off, page: Page) -> str:
