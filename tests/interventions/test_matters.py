@@ -11,6 +11,7 @@ import headwise as hw
 from headwise.changes import zero
 from headwise.cli.inspect import inspect
 from headwise.errors import InputError
+from headwise.interventions import matters as asked
 from headwise.interventions.matters import matters
 from headwise.interventions.outcomes import ask
 from references.captures import TARGETS, TEXTS
@@ -30,14 +31,19 @@ def test_exactly_it_is_what_plain_passes_give(load) -> None:
     assert torch.isfinite(matters(model, TEXTS[0])).all()
 
 
-def test_inspect_has_a_column(capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_has_a_column(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     inspect(TEXTS[0], model="tiny:llama", task="causal-lm", matters=True, json_="-", layer=1, head="2")
     (row,) = json.loads(capsys.readouterr().out)["heads"]
     model = hw.load("tiny:llama", task="causal-lm")
+    taken = float(matters(model, TEXTS[0], exact=True)[1, 2])
+    assert row["matters"] == pytest.approx(taken, rel=1e-5), "of a short text every head is taken away"
+    monkeypatch.setattr(asked, "QUICK", 0)
+    inspect(TEXTS[0], model="tiny:llama", task="causal-lm", matters=True, json_="-", layer=1, head="2")
+    (row,) = json.loads(capsys.readouterr().out)["heads"]
     assert row["matters"] == pytest.approx(float(matters(model, TEXTS[0])[1, 2]), rel=1e-5)
     inspect(TEXTS[0], model="tiny:llama", task="causal-lm", exact=True, json_="-", layer=1, head="2")
     (row,) = json.loads(capsys.readouterr().out)["heads"]
-    assert row["matters"] == pytest.approx(float(matters(model, TEXTS[0], exact=True)[1, 2]), rel=1e-5)
+    assert row["matters"] == pytest.approx(taken, rel=1e-5)
     inspect(TEXTS[0], model="tiny:bert", matters=True)
     assert "matters" in capsys.readouterr().out
     with pytest.raises(InputError, match="Heads matter, but mixing and origins have none"):

@@ -5,13 +5,25 @@ from __future__ import annotations
 import re
 import struct
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import polars as pl
 import pytest
 
 from headwise.errors import InputError
-from headwise.plots.paper import Paper, caption, inches, save_paper, styled
+from headwise.plots.grid import head_grid
+from headwise.plots.paper import (
+    READABLE,
+    Paper,
+    caption,
+    fitted,
+    inches,
+    letters,
+    save_paper,
+    styled,
+    too_small,
+)
 from headwise.plots.theme import themed
 
 TABLE = pl.DataFrame({"layer": [0, 1, 2], "share": [0.1, 0.4, 0.2]})
@@ -55,6 +67,48 @@ def test_the_figure_is_light_and_the_result_is_left_as_it_is() -> None:
     assert drawn == {"config": {"background": "white", "font": "Palatino"}}
     assert SPEC["title"]["text"] == "Where it goes"
     assert caption({"title": "Only this"}, "") == "Only this.\n"
+
+
+def test_a_sentence_may_go_on_in_the_next_line_of_the_caption() -> None:
+    under = ["Raw weights are probabilities, norms are", "lengths. A peak", "is one. Two things", "Look twice!"]
+    assert caption({"title": {"text": "Heads", "subtitle": under}}, "bert on wiki.txt") == (
+        "Heads. Raw weights are probabilities, norms are lengths. A peak is one. Two things. Look twice! bert on "
+        "wiki.txt.\n"
+    )
+
+
+def grids(panels: int, heads: int = 12) -> dict[str, Any]:
+    rows = [{"layer": 0, "head": head, "name": f"L0.H{head}", "what": f"w{at}", "value": (at + head) / 20}
+            for at in range(panels) for head in range(heads)]  # fmt: skip
+    drawn = head_grid(pl.DataFrame(rows), {f"w{at}": f"panel {at}" for at in range(panels)})
+    return themed(drawn, "Grids", "").to_dict()
+
+
+@pytest.mark.parametrize(("width", "columns"), [(3.3, 1), (7.0, 2), (11.0, 3)])
+def test_panels_stand_below_each_other_where_they_could_not_be_read(width: float, columns: int) -> None:
+    spec, paper = grids(3), Paper(width=width, font="serif", title=False)
+    drawn = fitted(styled(spec, paper), paper)
+    assert drawn["columns"] == columns
+    assert letters(drawn, width) >= READABLE
+    assert columns == 3 or letters({**drawn, "columns": columns + 1}, width) < READABLE, "no more would do"
+    assert too_small(spec, paper) == ""
+    assert fitted(spec, Paper()) is spec, "as drawn"
+
+
+def test_letters_that_are_too_small_however_the_panels_stand_are_told() -> None:
+    said = too_small(grids(1, heads=40), Paper(width=3.3))
+    size, width = re.findall(r"letters are ([\d.]+) points.*--width ([\d.]+)in is enough", said)[0]
+    assert float(size) < READABLE
+    assert too_small(grids(1, heads=40), Paper(width=float(width))) == ""
+
+
+def test_tables_of_panels_are_one_that_names_the_panel(tmp_path: Path) -> None:
+    written = save_paper(grids(3), tmp_path / "g.svg", Paper())
+    assert [path.name for path in written] == ["g.svg", "g.caption.txt", "g.csv"]
+    table = pl.read_csv(tmp_path / "g.csv")
+    assert table.columns[0] == "panel"
+    assert dict(table["panel"].value_counts().iter_rows()) == {f"panel {at}": 12 for at in range(3)}
+    assert table.filter(panel="panel 2", head=3)["value"].item() == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("width", ["", "3.3", "0in", "wide", "-3in", "900in", "3 feet"])

@@ -181,13 +181,15 @@ def show(
         return
     path = save or Path(f"{figure}.svg")
     if width is not None or font is not None or no_title:
-        from headwise.plots.paper import Paper, inches, save_paper
+        from headwise.plots.paper import Paper, inches, save_paper, too_small
         from headwise.reports.page import named
 
         asked = Paper(None if width is None else inches(width), font, not no_title)
         spec = named(result.spec(figure), result.manifest["model"]["name"])
         written = save_paper(spec, path, asked, of=_of(result))
         print(f"wrote {', '.join(map(str, written))}")
+        if small := too_small(spec, asked):
+            print(f"{path.name}: {small}", file=sys.stderr)
         return
     from headwise.plots.theme import save_chart
 

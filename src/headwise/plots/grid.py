@@ -36,7 +36,9 @@ def head_grid(
 
 def _grid(table: pl.DataFrame, title: str, top: float | None, told: Sequence[str]) -> Any:
     layers, heads = table["layer"].n_unique(), table["head"].n_unique()
-    most = max(table["value"].to_list(), default=1.0) if top is None else top
+    largest = max(table["value"].to_list(), default=1.0)
+    most = largest if top is None else top
+    title = f"{title} (0 everywhere)" if largest == 0 else title
     scale = alt.Scale(range=SEQUENTIAL, domain=[0, most or 1], interpolate="rgb", clamp=True)
     axis = alt.Axis(labelAngle=0, ticks=False)
     height = max(CELL * layers, 80)

@@ -1,7 +1,8 @@
 """Figures for a paper: a given width and font, always light, with or without a title; caption and data beside it.
 
 The whole drawing is scaled so that its width is the one asked for: as SVG at 96 pixels an inch, as PDF, PNG and TikZ by
-points; TikZ has the document's own font. The caption has the title, what it says under it, the model and the corpus;
+points; TikZ has the document's own font. Panels that would be too small to read beside each other stand below each
+other, as many a row as can be read. The caption has the title, what it says under it, the model and the corpus;
 the data is what was drawn, as CSV.
 
 >>> inches("3.3in"), round(inches("84mm"), 3), inches("72pt")
@@ -12,9 +13,11 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,7 @@ FONTS = {"serif": "Times New Roman, Times, Nimbus Roman, DejaVu Serif, serif",
          "sans": "Helvetica Neue, Helvetica, Arial, DejaVu Sans, sans-serif"}  # fmt: skip
 ENDINGS = (".svg", ".png", ".pdf", ".tikz")
 PPI = 300  # of a PNG
+READABLE = 6.0  # points of the smallest letters
 LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(in|cm|mm|pt|px)")
 
 
@@ -71,7 +75,7 @@ def save_paper(spec: Mapping[str, Any], path: Path, paper: Paper, *, of: str = "
         raise InputError(
             f"A figure of a paper is written as {', '.join(ENDINGS)}, but {path.name} ends otherwise; rename it."
         )
-    drawn = styled(spec, paper)
+    drawn = fitted(styled(spec, paper), paper)
     svg = vl_convert.vegalite_to_svg(drawn)
     per_inch = 96 if path.suffix == ".svg" else 72
     scale = 1.0 if paper.width is None else paper.width * per_inch / _width(svg)
@@ -90,18 +94,73 @@ def save_paper(spec: Mapping[str, Any], path: Path, paper: Paper, *, of: str = "
     return [path, *(path.parent / name for name in beside)]
 
 
+def fitted(spec: dict[str, Any], paper: Paper) -> dict[str, Any]:
+    """The specification with so many panels a row that the smallest letters can be read, where that can be."""
+    panels = spec.get("hconcat") or spec.get("concat") or []
+    if paper.width is None or len(panels) < 2:
+        return spec
+    rest = {key: value for key, value in spec.items() if key not in ("hconcat", "concat", "columns")}
+    for columns in range(len(panels), 0, -1):
+        spec = {**rest, "concat": panels, "columns": columns}
+        if letters(spec, paper.width) >= READABLE:
+            break
+    return spec
+
+
+def letters(spec: Mapping[str, Any], width: float) -> float:
+    """How many points the smallest letters have in a figure of so many inches."""
+    import vl_convert
+
+    svg = vl_convert.vegalite_to_svg(dict(spec))
+    sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)px"', svg)]
+    return min(sizes, default=READABLE) * width * 72 / _width(svg)
+
+
+def too_small(spec: Mapping[str, Any], paper: Paper) -> str:
+    """What to do about letters that are too small to be read however the panels stand; empty where they can be."""
+    if paper.width is None:
+        return ""
+    size = letters(fitted(styled(spec, paper), paper), paper.width)
+    if size >= READABLE:
+        return ""
+    enough = math.ceil(10 * paper.width * READABLE / size) / 10
+    return f"its smallest letters are {size:.1f} points, and {READABLE:g} can be read: --width {enough:g}in is enough"
+
+
 def caption(spec: Mapping[str, Any], of: str) -> str:
-    """The title, what stands under it, and what it is of, as sentences."""
+    """The title, what stands under it, and what it is of, as sentences; a line may end within one."""
     title = spec.get("title") or {}
     title = {"text": title} if isinstance(title, str) else title
     under = title.get("subtitle") or []
-    lines = [str(title.get("text", "")), *([under] if isinstance(under, str) else under), of]
-    return " ".join(line if line.endswith((".", "!", "?")) else f"{line}." for line in lines if line) + "\n"
+    below = [under] if isinstance(under, str) else under
+    whole = [f"{line}{'' if after[:1].islower() else '.'}" for line, after in pairwise([*below, "."])]
+    lines = [f"{title.get('text', '')}.", *whole, f"{of}."]
+    return " ".join(re.sub(r"(?<=[.!?])\.$", "", line) for line in lines if line != ".") + "\n"
 
 
 def data(spec: Mapping[str, Any]) -> list[bytes]:
-    """The tables that were drawn, the longest first (the others are lines and labels), each as CSV."""
-    return [_csv(rows) for rows in sorted((spec.get("datasets") or {}).values(), key=len, reverse=True)]
+    """The tables that were drawn, the longest first (the others are lines and labels), each as CSV.
+
+    Those of panels that have the same columns are one, with the panel's title in front.
+    """
+    titles = dict(_panels(spec))
+    tables: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for name, rows in (spec.get("datasets") or {}).items():
+        panel = {"panel": titles[name]} if len(set(titles.values())) > 1 and name in titles else {}
+        for row in rows:
+            tables.setdefault((*panel, *row), []).append({**panel, **row})
+    return [_csv(rows) for rows in sorted(tables.values(), key=len, reverse=True)]
+
+
+def _panels(part: Mapping[str, Any], title: str = "") -> Iterator[tuple[str, str]]:
+    """Every table's name, and the title of the panel that draws it."""
+    own = part.get("title") or title
+    own = str(own.get("text", "")) if isinstance(own, Mapping) else str(own)
+    if (name := (part.get("data") or {}).get("name")) is not None:
+        yield name, own
+    for key in ("layer", "hconcat", "vconcat", "concat"):
+        for inner in part.get(key) or []:
+            yield from _panels(inner, own)
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:

@@ -136,7 +136,8 @@ class Lit(Study):
             caption = (
                 "Shares, means over texts. Parked: on special tokens, periods, commas, a causal model's first token."
             )
-            return {"lamps": themed(head_grid(heads, SHOWN), f"{where}: what lights the lamps", caption)}
+            grids = head_grid(heads, SHOWN, tops=dict.fromkeys(SHOWN, 1.0))
+            return {"lamps": themed(grids, f"{where}: what lights the lamps", caption)}
 
         return each_stack(setting, drawn)
 
