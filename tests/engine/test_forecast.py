@@ -7,16 +7,19 @@ import pytest
 from headwise.engine.fold import EVERY
 from headwise.engine.forecast import (
     A_SHARD,
-    BACKWARD,
+    AFTER,
     EACH,
+    PARTS_AFTER,
     SHARED,
     SPECIAL,
     Forecast,
     Pass,
-    _lengths,
-    _of_texts,
     foretold,
+    lengths,
+    of_texts,
     span,
+    timed,
+    together,
 )
 from headwise.engine.plan import Plan
 from headwise.engine.run import _done
@@ -28,11 +31,12 @@ ASKING = [STUDIES["surface"](), STUDIES["faithfulness"](texts=1)]
 
 
 def test_only_texts_that_a_study_asks_cost_its_passes() -> None:
-    found = _of_texts([12.0, 12.0, 0.0], ASKING, 24, Pass(0.01, 12, 1.0), 3.0, 1)
-    shared, own = 0.01 * (SHARED + EACH), 0.01 * BACKWARD * (250 + 12)
+    found = of_texts([12.0, 12.0, 0.0], ASKING, 24, Pass(0.01, 12, 1.0), parts=8, shard=1)
+    shared, own = 0.01 * (SHARED + EACH), 0.01 * (250 + 12)
     assert found.shards == pytest.approx([2 * A_SHARD + shared + own, 2 * A_SHARD + shared, 2 * A_SHARD])
     assert found.shares["faithfulness"] == pytest.approx(own / sum(found.shards))
-    assert (list(found.texts), found.after) == ([1, 1, 1], 3.0)
+    assert (list(found.texts), found.after) == ([1, 1, 1], 2 * (AFTER + PARTS_AFTER))
+    assert found.whole == pytest.approx(sum(found.shards) + found.after)
 
 
 def test_a_pass_costs_by_tokens() -> None:
@@ -48,7 +52,7 @@ def test_heads_are_what_ablation_asks_for() -> None:
 def test_a_text_too_long_costs_nothing_unless_it_is_cut(tmp_path, load, truncate: bool, expected: list[float]) -> None:
     (tmp_path / "c.txt").write_text("0123456789\n\n" + "x" * 40, "utf-8")
     plan = Plan({}, {}, open_corpus(tmp_path / "c.txt"), truncate=truncate, max_tokens=7)
-    assert _lengths(load("tiny:bert"), plan, Pass(1.0, 1, 0.5)) == expected
+    assert lengths(load("tiny:bert"), plan, Pass(1.0, 1, 0.5)) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,11 +65,31 @@ def test_a_text_too_long_costs_nothing_unless_it_is_cut(tmp_path, load, truncate
          ["2 texts will take about 1–3 minutes, mixing 60 % and ablation 20 % of it"]),
         (121.0, {"mixing": 0.6, "edges": 0.21, "reasons": 0.19},
          ["2 texts will take about 1–3 minutes, mixing 60 % and edges 21 % of it",
-          "for less: read fewer texts (--first 1), or leave out mixing; `headwise report` keeps to --budget MINUTES"]),
+          "for less: read fewer texts (--first 1), or leave out mixing"]),
     ],
 )  # fmt: skip
 def test_what_is_told(seconds: float, shares: dict[str, float], said: list[str]) -> None:
-    assert foretold(Forecast([seconds / 2, seconds / 2], [1, 1], shares), []) == said
+    assert foretold(Forecast([seconds / 2, seconds / 2], [1, 1], shares), ASKING) == said
+
+
+def test_the_only_study_is_not_told_to_be_left_out() -> None:
+    told = foretold(Forecast([600.0], [1400], {"faithfulness": 1.0}), ASKING[1:])
+    assert told[1:] == ["for less: read fewer texts (--first 350)"]
+
+
+def test_a_short_text_is_timed_among_many_and_a_long_one_among_few(load, tmp_path) -> None:
+    """A pass of 4 texts of 13 tokens is nothing but its overhead: 17–35 minutes were foretold of 164 s."""
+    (tmp_path / "c.txt").write_text("the old city was big", "utf-8")
+    model, rows = load("tiny:bert"), []
+    handle = model.hf.register_forward_pre_hook(
+        lambda _, __, inputs: rows.append(inputs["input_ids"].shape), with_kwargs=True
+    )
+    found = timed(model, Plan({}, {}, open_corpus(tmp_path / "c.txt")))
+    handle.remove()
+    assert found is not None
+    assert rows == [(together(found.tokens), found.tokens)] * 2
+    assert together(found.tokens) == 64
+    assert [together(tokens) for tokens in (1, 13, 96, 193, 512)] == [64, 59, 8, 4, 4]
 
 
 def test_what_is_learned_is_told_apart() -> None:

@@ -109,7 +109,8 @@ def test_a_budget_bounds_what_is_read_and_more_minutes_read_more(load) -> None:
     assert small.documents is not None
     assert large.documents is not None
     assert small.documents < large.documents
-    assert small.settings["mixing"]["texts"] <= large.settings["mixing"]["texts"]
+    assert "mixing" in large.settings
+    assert "of the 0.001 minutes of --budget." in small.left_out["mixing"]
     assert "Budget" in small.note
     with pytest.raises(InputError, match="minutes above 0"):
         agenda(model, corpus, budget=0.0)

@@ -2,11 +2,11 @@
 
 A text of t tokens takes
 
-    seconds(t) = pass(t) · (SHARED + EACH · studies + BACKWARD · Σ passes(t) of the studies that ask it)
+    seconds(t) = pass(t) · (SHARED + EACH · studies + Σ passes(t) of the studies that ask it)
 
-where pass(t) is the time of a text in a warm pass of TOGETHER copies at once, as studies make theirs, measured here on
-a text of the corpus and scaled by tokens. What is left is what was foretold of the texts that are left, times the
-seconds that a foretold second took so far: texts that few studies ask count little.
+where pass(t) is the time of a text in a warm pass of many copies at once (`together`), as studies make theirs, measured
+here on a text of the corpus and scaled by tokens. What is left is what was foretold of the texts that are left, times
+the seconds that a foretold second took so far: texts that few studies ask count little.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from headwise.engine.plan import OPENING, Plan
 from headwise.models.model import Model
 from headwise.studies.study import Study
 
-TOGETHER = 4  # texts of the pass that is timed
-SHARED, EACH = 2.0, 0.7  # what the shared pass costs, in such passes, and what each study makes of it
+AT_ONCE, FEWEST, MOST = 768, 4, 64  # tokens of the pass that is timed, about, and the copies of a text that it may have
+SHARED, EACH = 1.5, 0.5  # what the shared pass costs, in such passes, and what each study makes of it
 A_SHARD = 0.02  # seconds that each study takes of every shard, however short its texts are
-BACKWARD = 1.4  # passes of a study's own, in such passes: some go back too
 AFTER, PARTS_AFTER = 0.4, 1.2  # seconds of table and figures, of tables without each part and a report's page; a study
 SPECIAL = 8  # tokens that even an empty text costs
 SPREAD = 1.4  # what is told is from the seconds over it to the seconds times it
@@ -43,6 +42,11 @@ class Forecast:
     texts: Sequence[int]
     shares: Mapping[str, float]
     after: float = 0.0
+
+    @property
+    def whole(self) -> float:
+        """Seconds of all."""
+        return sum(self.shards) + self.after
 
     def of(self, shard: int) -> float:
         """Seconds of one; subtle: segments are counted roughly, so that there may be a shard more."""
@@ -63,31 +67,49 @@ class Pass:
 
 def forecast(model: Model, plan: Plan, studies: Sequence[Study], *, parts: int) -> Forecast | None:
     """Of a run; None where none of the first texts can be read."""
+    if (one := timed(model, plan)) is None:
+        return None
+    return of_texts(lengths(model, plan, one), studies, heads_of(model), one, parts=parts, shard=plan.shard_documents)
+
+
+def heads_of(model: Model) -> int:
+    return sum(model.layers(stack) * model.heads(stack) for stack in model.stacks)
+
+
+def timed(model: Model, plan: Plan) -> Pass | None:
+    """A pass of the middle one of the first texts; None where none of them can be read."""
     opening = list(islice(plan.corpus.documents(), OPENING))
     items = list(readable(model, opening, plan, Counter()))
     if not items:
         return None
     middle = sorted(items, key=lambda item: item.length)[len(items) // 2]
     characters = sum(len(document.text) + len(document.pair or "") for document in opening)
-    one = Pass(_timed(model, middle), middle.length, sum(item.length for item in items) / max(1, characters))
-    after = len(studies) * (AFTER + (PARTS_AFTER if parts else 0.0))
-    heads = sum(model.layers(stack) * model.heads(stack) for stack in model.stacks)
-    return _of_texts(_lengths(model, plan, one), studies, heads, one, after, plan.shard_documents)
+    return Pass(_seconds(model, middle), middle.length, sum(item.length for item in items) / max(1, characters))
 
 
-def _timed(model: Model, item: Item) -> float:
-    """Seconds of a text among TOGETHER, warm: the first pass of a shape is slower."""
-    batch = model.batch([item.text] * TOGETHER, [item.target] * TOGETHER if item.target else [])
+def together(tokens: int) -> int:
+    """How many copies of a text are timed at once; subtle: a pass of few short texts is nothing but its overhead.
+
+    >>> together(12), together(100), together(512), together(3)
+    (64, 8, 4, 64)
+    """
+    return max(FEWEST, min(MOST, round(AT_ONCE / tokens)))
+
+
+def _seconds(model: Model, item: Item) -> float:
+    """Of a text in such a pass, warm: the first pass of a shape is slower."""
+    count = together(item.length)
+    batch = model.batch([item.text] * count, [item.target] * count if item.target else [])
     taken: list[float] = []
     with torch.inference_mode():
         while len(taken) < (2 if not taken or taken[0] < 1 else 1):
             began = time.perf_counter()
             model.hf(**batch.inputs)
             taken.append(time.perf_counter() - began)
-    return min(taken) / TOGETHER
+    return min(taken) / count
 
 
-def _lengths(model: Model, plan: Plan, one: Pass) -> list[float]:
+def lengths(model: Model, plan: Plan, one: Pass) -> list[float]:
     """About how many tokens each text has, by its characters; 0 of one that is too long and not cut."""
     most = min((limit for limit in (plan.max_tokens, model.limit) if limit is not None), default=math.inf)
     if plan.corpus.segments is not None:
@@ -96,21 +118,23 @@ def _lengths(model: Model, plan: Plan, one: Pass) -> list[float]:
     return [tokens if tokens <= most else most * plan.truncate for tokens in long]
 
 
-def _of_texts(
-    lengths: Sequence[float], studies: Sequence[Study], heads: int, one: Pass, after: float, shard: int
+def of_texts(
+    lengths: Sequence[float], studies: Sequence[Study], heads: int, one: Pass, *, parts: int, shard: int
 ) -> Forecast:
+    """Of texts of so many tokens each, in shards of so many texts."""
     totals: Counter[str] = Counter()
     shards = math.ceil(len(lengths) / shard)
     seconds, texts = [A_SHARD * len(studies)] * shards, [0] * shards
     asks = [(study, study.settings().get("texts") or math.inf) for study in studies]
     shared = SHARED + EACH * sum(study.has("observe") or study.has("observe_hidden") for study in studies)
     for number, tokens in enumerate(lengths):
-        passes = {study.name: BACKWARD * study.passes(round(tokens), heads) for study, most in asks if number < most}
+        passes = {study.name: study.passes(round(tokens), heads) for study, most in asks if number < most}
         costs = {name: count * one.of(tokens) for name, count in {EVERY: shared, **passes}.items() if tokens}
         totals.update(costs)
         seconds[number // shard] += sum(costs.values())
         texts[number // shard] += 1
     whole = sum(seconds) or 1.0
+    after = len(studies) * (AFTER + (PARTS_AFTER if parts else 0.0))
     return Forecast(seconds, texts, {name: part / whole for name, part in totals.most_common()}, after)
 
 
@@ -126,14 +150,14 @@ def foretold(found: Forecast, studies: Sequence[Study], done: Set[int] = frozens
     learned = [study.name for study in studies if study.cost == "learning"]
     besides = f"; what {' and '.join(learned)} learns comes after that" if learned else ""
     line = f"{texts:,} text{'s' if texts != 1 else ''} will take {span(seconds)}{whose}{besides}"
-    return [line, _shorter(found, texts)] if seconds > LONG else [line]
+    return [line, _shorter(found, texts, len(studies))] if seconds > LONG else [line]
 
 
-def _shorter(found: Forecast, texts: int) -> str:
+def _shorter(found: Forecast, texts: int, studies: int) -> str:
     first = next(iter(found.shares))
-    without = "" if first == EVERY else f", or leave out {first}"
-    fewer = f"read fewer texts (--first {max(1, texts // 4):,})" if texts > 1 else "take a shorter text"
-    return f"for less: {fewer}{without}; `headwise report` keeps to --budget MINUTES"
+    without = f", or leave out {first}" if first != EVERY and studies > 1 else ""
+    fewer = f"read fewer texts (--first {max(1, texts // 4)})" if texts > 1 else "take a shorter text"
+    return f"for less: {fewer}{without}"
 
 
 def remaining(total: float, worked: float, elapsed: float) -> float:

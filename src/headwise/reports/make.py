@@ -90,6 +90,8 @@ def report(
     ))  # fmt: skip
     for name, reason in todo.left_out.items():
         say(f"{name} is left out: {reason}")
+    if todo.note:
+        say(todo.note)
     if todo.documents is not None and (spec.first is None or spec.first > todo.documents):
         spec = replace(spec, first=todo.documents)
     say(f"running {', '.join(todo.settings)} on {spec.name}")
