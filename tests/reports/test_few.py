@@ -111,6 +111,16 @@ def test_a_page_on_which_nothing_counts_is_undecided(monkeypatch: pytest.MonkeyP
     assert (nothing.verdict, nothing.short) == ("undecided", "Nothing that was run decides this.")
 
 
+@pytest.mark.parametrize(("low", "so"), [(1.0, True), (0.99, False)])
+def test_the_page_s_own_number_tells_whether_a_weight_could_be_another(
+    monkeypatch: pytest.MonkeyPatch, low: float, so: bool
+) -> None:
+    said = Answer(BELIEVE, "a.", vote=Vote("unique", "with care", "a", (Number("unique_rows", "", 1.0, low, 1.0, 60),)))
+    page = of(monkeypatch, {"x": [said]})
+    assert ("“no other weights (none negative, sum 1)" in page.may[0]) == so
+    assert ("as if it could be no other" in page.may_not[0]) != so
+
+
 def test_who_decided_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     page = of(monkeypatch, {"norms": [found("parked", "no", 60, "a"), found("carries", "no", 60, "b")]})
     assert page.decided_by == ("norms",)

@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 
 from headwise.cli import main
 from headwise.models.packaged import real_name
+from headwise.reports.intervals import of_enough
 from headwise.reports.onepage import TESTED, TESTED_BY, amount, card, html, interval, markdown, percent, without_lead
 from headwise.reports.sentences import OF_WEIGHTS, SENTENCES, sentences
 from headwise.reports.verdict import (
@@ -27,6 +28,7 @@ from headwise.reports.verdict import (
     deciding,
     numbers_of,
     outcomes,
+    pinned,
     plain,
 )
 from headwise.studies.answers import VERDICTS, Number, Tested, Vote
@@ -77,7 +79,9 @@ def test_numbers_are_the_means_over_heads_and_shares_of_heads() -> None:
     by_name = {one.name: one for one in found}
     assert (by_name["carried"].value, by_name["carried"].low, by_name["carried"].n) == (0.4, pytest.approx(0.3), 9)
     assert (by_name["sink_share"].value, by_name["shown_share"].value) == (0.25, 0.5)
-    assert by_name["sink_share"].says == "of the heads are sinks: 50\u00a0% of their weight or more is parked so"
+    assert (
+        by_name["sink_share"].says == "of the heads are sinks: 50\u00a0% of their weight or more is parked on no word"
+    )
     assert set(by_name) <= set(NAMES)
 
 
@@ -116,16 +120,41 @@ def test_the_numbers_that_decided_come_first_whichever_study_has_them() -> None:
     assert interval(Number("g", "", 0.1, 0.04, 0.153, 8, share=False)) == "0.04 to 0.15"
 
 
-@pytest.mark.parametrize(("of_lamps", "places"), [("no", "lamps other"), ("yes", "other lamps"), (None, "other lamps")])
-def test_the_numbers_of_the_lamps_stand_first_where_the_lamps_decided(of_lamps: Any, places: str) -> None:
+UNIQUE, CARRIED, COUNTS = "null_share unique_rows", "carried parked", "sink_share shown_share"
+
+
+@pytest.mark.parametrize(
+    ("unique", "carries", "places"),
+    [
+        ("yes", "no", f"a {CARRIED} {UNIQUE} {COUNTS} r"),
+        ("no", "yes", f"a {UNIQUE} {CARRIED} {COUNTS} r"),
+        ("no", "no", f"a {UNIQUE} {CARRIED} {COUNTS} r"),
+        ("yes", "yes", f"a {UNIQUE} {CARRIED} {COUNTS} r"),
+        (None, None, f"a {UNIQUE} {CARRIED} {COUNTS} r"),
+    ],
+)
+def test_of_the_lamps_only_the_numbers_of_the_vote_that_decided_stand_first(
+    unique: Any, carries: Any, places: str
+) -> None:
+    """The vote on vectors decided, and the numbers on uniqueness stood first."""
     table = pl.DataFrame([row("all", 0.4, "no", True), row("L0.H0", 0, "no", False)])
-    other = Number("a", "", 0.48, None, None, 8)
-    votes = [("norms", Vote("parked", "no", "", (other,)))] + (
-        [("lamps", Vote("unique", of_lamps, ""))] if of_lamps else []
-    )
-    numbers = {"lamps": numbers_of(table), "other": (other,)}
+    first, other = Number("a", "", 0.48, None, None, 8), Number("r", "", 0.9, None, None, 8)
+    votes = [("norms", Vote("parked", "no", "", (first,))), ("nullspace", Vote("alike", "yes", "", (other,)))]
+    votes += [("lamps", Vote("unique", unique, "")), ("lamps", Vote("carries", carries, ""))] if unique else []
     found = deciding(votes, "no", {"lamps": SimpleNamespace(table=table)})  # type: ignore[arg-type]
-    assert found == tuple(number for name in places.split() for number in numbers[name])
+    assert [one.name for one in found] == places.split()
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "n", "so"),
+    [(1.0, 1.0, 1.0, 4, True), (1.0, 1.0, 1.0, 3, False), (1.0, 0.999, 1.0, 4, False), (0.999, 0.998, 1.0, 4, False)],
+)
+def test_weights_are_pinned_where_every_row_of_every_text_is(
+    value: float, low: float, high: float, n: int, so: bool
+) -> None:
+    rows = Number("unique_rows", "", value, low, high, n)
+    assert pinned([of_enough(rows)]) == so
+    assert not pinned([replace(rows, name="null_share")])
 
 
 @pytest.mark.parametrize(
@@ -167,7 +196,7 @@ def test_markdown_and_card_say_it_all() -> None:
                  "| 46\u00a0% of what is sent follows the weights | 40\u00a0% to 50\u00a0% | 1,200 texts |",
                  "| 50\u00a0% of the heads are sinks | – | 1,200 texts |",
                  "| Do first tokens and separators carry what they get? | no | b | `norms` |",
-                 "| Does what they name matter to the answer? | not tested | faithfulness would test it, of a classifier or a decoder | |",
+                 "| Does what they name matter to the answer? | not tested | what would test it stands under “What may be shown of its answer?” | |",
                  "## What may be shown of its answer?", "<i>That</i>.", "- this.", "## You may not write"):  # fmt: skip
         assert line in said.splitlines()
     assert "Model all-MiniLM-L6-v2 (headwise calls it demo), weights abc123; corpus <dev>.tsv, fingerprint f00d" in said

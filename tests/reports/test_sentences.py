@@ -31,7 +31,7 @@ def of_head(tested: Tested, came: Verdict, names: tuple[str, ...]) -> Vote:
 @pytest.mark.parametrize(
     ("tested", "said", "which"),
     [
-        ("unique", "“hardly any other weights give this head the same output”", "whose own lamp unique? is green"),
+        ("unique", "“hardly any other weights give this head the same output”", "whose own answer to “unique?” is yes"),
         ("alike", "“the raw map shows about what reaches this head's output”", "with r ≥ 0.9 and no red lamp “unique?”"),
         ("carries", "“through this head, the tokens with large weights send most of what is sent”", "whose own lamp carries anything? is green"),
         ("heads", "“without this head alone the model's answer changes”", "where the head's own interval says so"),
@@ -68,6 +68,33 @@ def test_nothing_that_may_be_written_is_nothing_or_about_any_one_head(tested: An
     assert not may.startswith("nothing")
     assert "this head" not in may
     assert set(OF_ONE) == {"unique", "alike", "carries", "heads", "matters"}
+
+
+@pytest.mark.parametrize("unique", VERDICTS)
+@pytest.mark.parametrize("pinned", [True, False])
+def test_where_no_other_weights_were_left_no_line_says_that_there_may_be_some(unique: Verdict, pinned: bool) -> None:
+    """“100 % … have weights that no others can replace” stood above “as if it could be no other”, which was forbidden."""
+    votes = [of_head("unique", unique, HEADS), of_head("alike", "yes", HEADS[:1]), Vote("parked", "no", "")]
+    may, may_not = sentences(outcomes(votes), holdings(votes), pinned=pinned)
+    no_other = "“no other weights (none negative, sum 1) give these heads the same output”, on these texts; longer ones may differ."
+    alike = "“the raw map shows about what reaches this head's output”, of the one head of 9 with r ≥ 0.9 and no red lamp “unique?” (L0.H0)."
+    if pinned:
+        assert may == (no_other, alike, SENTENCES["parked", "no"][0])
+        assert may_not == (
+            "that a head matters to the model's answer because its weights are unique: that is another test.",
+            SENTENCES["parked", "no"][1],
+            "“the model decided because of token k”: that was not tested.",
+        )
+    else:
+        assert no_other not in may
+        assert "that a single weight could be no other: that is another test." in may_not
+        assert any("hardly any other" in line for line in may)
+
+
+def test_other_bans_of_the_raw_map_stay_where_no_other_weights_were_left() -> None:
+    for came in ("with care", "no"):
+        votes = [Vote("unique", "yes", ""), Vote("alike", came, "")]
+        assert SENTENCES["alike", came][1].format(others="") in sentences(outcomes(votes), {}, pinned=True)[1]
 
 
 # --- the answer ---

@@ -19,7 +19,7 @@ from headwise.studies.ablation import Ablation
 from headwise.studies.ablation.answers import MATTER, answers
 from headwise.studies.ablation.facts import SCHEMA, ends
 from headwise.studies.ablation.figures import drawn
-from headwise.studies.answers import BELIEVE
+from headwise.studies.answers import BELIEVE, Answer, Vote
 from headwise.studies.study import Setting
 from references.compare import assert_close
 
@@ -101,7 +101,7 @@ def test_every_kind_of_model_has_effects(load, tmp_path: Path, name: str, task: 
     assert dict(table.filter(part="head").select("number", "unit").unique().rows()) == {n: units[n] for n in numbers}
     assert (heads(table, "mean", next(iter(sorted(numbers))))["value"].abs() > 0).any()
     assert table.filter(part="feed-forward", stack="cross").is_empty()
-    assert len(list(Ablation().answers(table, setting_of(result.manifest)))) == 2
+    assert len(list(Ablation().answers(table, setting_of(result.manifest)))) == 3
 
 
 def test_an_interval_of_nothing_is_not_known() -> None:
@@ -148,7 +148,7 @@ def test_the_words_of_a_table_by_hand() -> None:
      (-0.29, "does not tell")],
 )  # fmt: skip
 def test_how_well_a_statistic_tells_is_said_by_two_thresholds(value: float, word: str) -> None:
-    *_, last = answers(table_of([1.0] * 4, [None] * 4, {"norm": (value, None)}), HEADS)
+    _, last, *_ = answers(table_of([1.0] * 4, [None] * 4, {"norm": (value, None)}), HEADS)
     assert last.says == (
         f"Of what can be read off its attention, the length of what it sends says most about a head, and {word} "
         f"whether it matters (ρ = {value:.2f}; 4 texts)."
@@ -192,8 +192,18 @@ def test_heads_that_matter_are_counted_by_one_threshold(
 def test_too_few_texts_are_said_so_and_have_no_vote() -> None:
     assert not [answer for answer in answers(table_of([1.0] * 4, [None] * 4, {}), HEADS) if answer.vote]
     first, *_ = answers(table_of([1.0] * 4, [None] * 4, {}), HEADS)
-    assert "Taken away alone (at its mean), 4 texts are too few for intervals;" in first.says
+    assert "Taken away alone (at its mean), 4 texts are too few for intervals, which take 6;" in first.says
     assert list(answers(pl.DataFrame(schema=SCHEMA), HEADS)) == []
+
+
+@pytest.mark.parametrize(("texts", "undecided"), [(4, True), (5, True), (6, False)])
+def test_why_five_texts_that_other_votes_count_are_too_few_for_this_one(texts: int, undecided: bool) -> None:
+    """The page said that a vote takes four texts, and of four that this test was not made."""
+    table = table_of([1.0] * 4, [None] * 4, {}).with_columns(texts=pl.lit(texts))
+    found = [answer for answer in answers(table, HEADS) if answer.question == BELIEVE]
+    why = f"n = {texts}, and a head's own interval takes 6 texts"
+    says = f"Do the heads matter to the answer? Undecided: {why}."
+    assert found == ([Answer(BELIEVE, says, undecided=Vote("heads", "no", why))] if undecided else [])
 
 
 @pytest.mark.parametrize(

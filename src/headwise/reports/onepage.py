@@ -15,6 +15,7 @@ from headwise.studies.answers import Number
 from headwise.viewer.build import ascii_text as text
 
 LEAD = {"yes": "Yes", "with care": "With care", "no": "No", "undecided": "Undecided"}
+SHOW = "What may be shown of its answer?"
 TESTED = {
     "unique": "Are the weights unique?",
     "alike": "Are the raw weights those that reach the output?",
@@ -30,10 +31,9 @@ TESTED_BY = {
     "carries": "lamps would test it",
     "parked": "norms would test it",
     "words": "mixing would test it",
-    "heads": "ablation would test it, on six texts or more",
-    "matters": "faithfulness would test it, of a classifier or a decoder",
+    "heads": "ablation would test it, on six texts or more, which a head's own interval takes",
+    "matters": f"what would test it stands under “{SHOW}”",
 }
-SHOW = "What may be shown of its answer?"
 NOTHING = "Nothing, by what was tested."
 KINDS = {"yes": "yes", "with care": "care", "no": "no", "undecided": "muted"}  # classes of the style sheets
 
@@ -73,7 +73,7 @@ def block(found: Judgement) -> Iterable[str]:
         yield f'<td>{text(because)} <span class="muted">{text(study)}</span></td></tr>\n'
     for one in found.not_tested:
         yield f"<tr><td>{text(TESTED[one])}</td><td class='n muted'>not tested</td>"
-        yield f"<td class='muted'>{TESTED_BY[one]}</td></tr>\n"
+        yield f"<td class='muted'>{text(TESTED_BY[one])}</td></tr>\n"
     yield f"</table></div>\n<h2>{SHOW}</h2>\n<p>{text(found.instead)}</p>\n"
     yield '<div class="two">\n'
     yield f"<div><h2>You may write</h2>{_list(found.may)}</div>\n"

@@ -86,13 +86,18 @@ SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
     ("matters", "no"): ("", "“the model decided because of token k” from attention."),
     ("matters", None): ("", f"“the model decided because of token k”: {NOT_TESTED}."),
 }
+PINNED = (  # of texts on which every row is the only distribution with its output
+    "“no other weights (none negative, sum 1) give these heads the same output”, on these texts; longer ones may "
+    "differ."
+)
+OPEN: Pair = ("alike", "yes")  # its ban is that another weight may be possible: not where none is
 OF_WEIGHTS = (  # which allow a single weight to be told: not where weights are not unique
     ("carries", "with care"), ("parked", "yes"), ("parked", "with care"), ("parked", "no"),
 )  # fmt: skip
 OTHERS = ", of other heads than those named"  # where some are
 OF_ONE: Mapping[Tested, tuple[str, str, str]] = {  # what may be written of one head or method, and of which
     "unique": (
-        "“hardly any other weights give this head the same output”", "head", "whose own lamp unique? is green",
+        "“hardly any other weights give this head the same output”", "head", "whose own answer to “unique?” is yes",
     ),
     "alike": (
         "“the raw map shows about what reaches this head's output”", "head", "with r ≥ 0.9 and no red lamp “unique?”",
@@ -117,19 +122,26 @@ class Holding(NamedTuple):
 
 
 def sentences(
-    outcome: Mapping[Tested, Verdict | None], holding: Mapping[Tested, Holding]
+    outcome: Mapping[Tested, Verdict | None], holding: Mapping[Tested, Holding], *, pinned: bool = False
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What may be written and what not, by what was tested; no single weight where the weights are not unique."""
-    unsure = outcome["unique"] == "no"
+    """What may be written and what not, by what was tested; no single weight where the weights are not unique.
+
+    `pinned`: every row of every text was found to be the only distribution with its output, whatever the vote.
+    """
+    unsure = outcome["unique"] == "no" and not pinned
     may, may_not = list[str](), list[str]()
     for tested, came in outcome.items():
         if came is None and tested != "matters":
+            continue
+        if pinned and tested == "unique":
+            may.append(PINNED)
+            may_not.append(SENTENCES["unique", "yes"][1])
             continue
         yes, no = SENTENCES[tested, came]
         named = of_one(tested, holding.get(tested, Holding((), 0)))
         may += [yes] if yes and not (unsure and (tested, came) in OF_WEIGHTS) else []
         may += named
-        may_not.append(no.format(others=OTHERS if named else ""))
+        may_not += [] if pinned and (tested, came) == OPEN else [no.format(others=OTHERS if named else "")]
     return tuple(may), tuple(may_not)
 
 

@@ -1,8 +1,8 @@
 """The verdict as data: may a heatmap of this model be shown as an explanation? What decided, and what may be written.
 
 The answer is the worst vote of the studies that were run (reports/answers.py). Its numbers are those that the votes
-rest on, those that decided first, and those of the study `lamps`; each has n, and an interval where one was made. What
-may be written is chosen by what was tested and how it came out (reports/sentences.py).
+rest on, those of the votes that decided first, and those of the study `lamps`; each has n, and an interval where one
+was made. What may be written is chosen by what was tested and how it came out (reports/sentences.py).
 """
 
 from __future__ import annotations
@@ -35,8 +35,12 @@ SHARES = {
     "parked": "of the weight is parked on no word (special tokens, periods, commas; a decoder's first token)",
 }
 COUNTS = {
-    "sink_share": f"of the heads are sinks: {percent(SINK)} of their weight or more is parked so",
+    "sink_share": f"of the heads are sinks: {percent(SINK)} of their weight or more is parked on no word",
     "shown_share": "of the heads have maps that may be shown",
+}
+BEHIND: Mapping[Tested, tuple[str, ...]] = {  # the numbers that a vote of `lamps` rests on; they are in its table
+    "unique": ("null_share", "unique_rows"),
+    "carries": ("carried", "parked"),
 }
 Decision = Verdict | Literal["undecided"]  # where no vote counts
 DECISIONS: tuple[Decision, ...] = ("no", "undecided", "with care", "yes")  # the worst first
@@ -76,13 +80,14 @@ def judged(results: Results, right: Sequence[bool] = ()) -> Judgement:
     open_ = {vote.tested: vote.because for _, vote in undecided if vote.tested not in {one.tested for one in cast}}
     worst: Decision = worst_of([vote.verdict for _, vote in votes]) or "undecided"
     outcome, holding, facts = outcomes(cast), holdings(cast), facts_of(results)
-    may, may_not = sentences(outcome, holding)
+    numbers = tuple(map(of_enough, _told(votes, undecided, worst, results)))
+    may, may_not = sentences(outcome, holding, pinned=pinned(numbers))
     return Judgement(
         verdict=worst,
         short=verdict(votes, undecided),
         decided_by=tuple(dict.fromkeys(name for name, vote in votes if vote.verdict == worst)),
         votes=tuple((name, vote.tested, vote.verdict, vote.because) for name, vote in votes),
-        numbers=(*map(of_enough, _told(votes, undecided, worst, results)), *accuracy_of(right)),
+        numbers=(*numbers, *accuracy_of(right)),
         may=may,
         may_not=tuple(line.replace(NOT_TESTED, UNDECIDED) for line in may_not) if MATTERS in open_ else may_not,
         not_tested=tuple(tested for tested, came in outcome.items() if came is None and tested not in open_),
@@ -116,12 +121,22 @@ def _told(
 
 
 def deciding(votes: Sequence[tuple[str, Vote]], worst: Decision, results: Results) -> tuple[Number, ...]:
-    """Every number that a vote rests on, those of the votes that decided first; the lamps have theirs in a table."""
+    """Every number that a vote rests on, those of the votes that decided first; then the lamps' and the rest."""
     lamps = numbers_of(results["lamps"].table, _needed(votes, results)) if "lamps" in results else ()
-    lit = any(name == "lamps" and vote.verdict == worst for name, vote in votes)
-    first = [number for _, vote in votes if vote.verdict == worst for number in vote.numbers]
+    decided = [(name, vote) for name, vote in votes if vote.verdict == worst]
+    first = [number for name, vote in decided for number in (*vote.numbers, *_lit(name, vote, lamps))]
     others = [number for _, vote in votes if vote.verdict != worst for number in vote.numbers]
-    return (*lamps, *first, *others) if lit else (*first, *lamps, *others)
+    return (*first, *(number for number in lamps if number not in first), *others)
+
+
+def _lit(name: str, vote: Vote, lamps: Sequence[Number]) -> list[Number]:
+    """Those of the lamps' numbers that this vote rests on."""
+    return [number for number in lamps if name == "lamps" and number.name in BEHIND.get(vote.tested, ())]
+
+
+def pinned(numbers: Sequence[Number]) -> bool:
+    """Whether every row of every text was found to be the only distribution that gives its output."""
+    return any(one.name == "unique_rows" and one.value == one.low == one.high == 1 for one in numbers)
 
 
 def outcomes(votes: Sequence[Vote]) -> dict[Tested, Verdict | None]:

@@ -9,7 +9,7 @@ import polars as pl
 
 from headwise.lamps import MATTERS_LITTLE
 from headwise.results.shown import finite, number, shown
-from headwise.studies.ablation.facts import STATISTICS
+from headwise.studies.ablation.facts import FEWEST, STATISTICS
 from headwise.studies.answers import BELIEVE, COUNTED, Answer, Number, Verdict, Vote
 from headwise.studies.study import Setting
 from headwise.studies.tables import counted, percent
@@ -39,7 +39,7 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
     unknown = finite(heads, "low").is_empty()
     needed, _ = clear(heads)
     said = (
-        f"{texts} are too few for intervals"
+        f"{texts} are too few for intervals, which take {FEWEST}"
         if unknown
         else f"{needed} of {len(heads)} heads clearly change what the model does (interval beyond {least(heads)})"
     )
@@ -53,6 +53,8 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
     yield from _statistics(table, texts)
     if not unknown:
         yield _voted(heads, texts, several)
+    elif (read := int(heads["texts"][0])) < FEWEST:
+        yield _undecided(read)
 
 
 def _names(heads: pl.DataFrame, several: bool) -> tuple[str, ...]:
@@ -72,6 +74,12 @@ def _voted(heads: pl.DataFrame, texts: str, several: bool) -> Answer:
     share = Number("needed_share", says, needed / heads.height, None, None, int(heads["texts"][0]), without=COUNTED)
     vote = Vote("heads", verdict, clause, (share,), _names(needed_of(heads), several), heads.height)
     return Answer(BELIEVE, f"Do the heads matter to the answer? {clause}.", vote=vote)
+
+
+def _undecided(texts: int) -> Answer:
+    """Of fewer texts than a head's interval takes (facts.py says why), though other votes take fewer."""
+    why = f"n = {texts}, and a head's own interval takes {FEWEST} texts"
+    return Answer(BELIEVE, f"Do the heads matter to the answer? Undecided: {why}.", undecided=Vote("heads", "no", why))
 
 
 def clear(heads: pl.DataFrame) -> tuple[int, int]:
