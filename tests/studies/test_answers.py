@@ -41,7 +41,7 @@ def test_surface_names_the_sharpest_and_the_broadest_head() -> None:
 )
 def test_surface_counts_the_heads_that_park(first: list[float], separator: list[float], told: str) -> None:
     assert said("surface", surface([1.0, 2.0], first, separator), NOISE) == [
-        f"Heads with over 50{NB}% of their weight on the first token or on separators: {told}."
+        f"Heads with over 50{NB}% of their weight on the first token, or over 50{NB}% on separators: {told}."
     ]
 
 
@@ -65,8 +65,8 @@ def pairs(behaviours: list[str], js: dict[tuple[int, int], float]) -> pl.DataFra
 def test_distances_count_behaviours_by_name() -> None:
     found = answered("distances", pairs(["other", "previous token", "broad", "previous token"], {}), DOING)
     assert [answer.says for answer in found] == [
-        "2 of 4 look at the previous token: L0.H1, L0.H3.",
-        "1 of 4 look everywhere: L0.H2.",
+        f"2 of 4 look at the previous token with over 40{NB}% of their weight: L0.H1, L0.H3.",
+        f"1 of 4 look everywhere, with an entropy over 90{NB}% of that of even weights: L0.H2.",
     ]
     headline = f"3 of 4 heads have a behaviour that can be named by position (over 40{NB}% of their attention on one place, or broad); 1 have none (3 texts)."
     assert {answer.headline for answer in found} == {headline}
@@ -97,8 +97,11 @@ def test_distances_count_copies_below_their_threshold(js: float, count: str) -> 
         ("separator", "park on separators"), ("punctuation", "look at periods and commas"), ("broad", "look everywhere"),
     ],
 )  # fmt: skip
-def test_every_behaviour_has_its_words(kind: str, does: str) -> None:
-    assert said("distances", pairs([kind, "other"], {}), DOING) == [f"1 of 2 {does}: L0.H0."]
+def test_every_behaviour_has_its_words_and_its_bar(kind: str, does: str) -> None:
+    """Three counts of heads that park stood on a page, by three bars that two of them did not name."""
+    even = f", with an entropy over 90{NB}% of that of even weights"
+    bar = even if kind == "broad" else f" with over 40{NB}% of their weight"
+    assert said("distances", pairs([kind, "other"], {}), DOING) == [f"1 of 2 {does}{bar}: L0.H0."]
 
 
 # --- importance ---

@@ -124,7 +124,7 @@ class AllDistances(Study):
         )
         for kind, group in known.items():
             if len(group):
-                yield Answer(DOING, f"{len(group)} of {len(each)} {DOES[kind]}: {heads(group)}.", headline)
+                yield Answer(DOING, f"{len(group)} of {len(each)} {DOES[kind]}{_bar(kind)}: {heads(group)}.", headline)
         if not plain:
             yield Answer(DOING, f"No head gives over {percent(CLEAR)} of its attention to one place.", headline)
         pairs = finite(table, "js").filter(pl.col("a") < pl.col("b"))
@@ -174,6 +174,12 @@ class AllDistances(Study):
             f"Mean distance within a layer {inside:.3f}, between layers {outside:.3f} nats. A behaviour is what takes "
             f"over {CLEAR} of the mean row; broad: entropy over {BROAD} of uniform.",
         )
+
+
+def _bar(kind: str) -> str:
+    """What makes a head one of this kind; other studies count the heads that park by other bars."""
+    of_even = f", with an entropy over {percent(BROAD)} of that of even weights"
+    return of_even if kind == "broad" else f" with over {percent(CLEAR)} of their weight"
 
 
 def _surface() -> Study:

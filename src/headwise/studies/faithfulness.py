@@ -263,8 +263,10 @@ def _intervals(row: Mapping[str, Any]) -> str:
 
 
 def _gain(row: Mapping[str, Any]) -> str:
-    low, high = (row[f"comprehensiveness_gain_{end}"] for end in ("low", "high"))
-    return f"{row['comprehensiveness_gain']:+.3f} ({between(low, high, '+.3f')})"
+    """With a digit more where an end that is not 0 would read as 0, as it decides."""
+    value, low, high = (row[f"comprehensiveness_gain{end}"] for end in ("", "_low", "_high"))
+    form = "+.4f" if any(end and abs(end) < 0.0005 for end in (low, high)) else "+.3f"
+    return f"{value:{form}} ({between(low, high, form)})"
 
 
 def _vote(attention: Mapping[str, Any], ranked: pl.DataFrame, setting: Setting) -> Vote:
@@ -279,11 +281,16 @@ def _vote(attention: Mapping[str, Any], ranked: pl.DataFrame, setting: Setting) 
 
 
 def _judged(attention: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[Verdict, str]:
+    gain, texts = _gain(attention), counted(attention["texts"], "text")
     if not attention["comprehensiveness_gain_low"] > 0:
-        return "no", "the tokens that attention names are not shown to matter more than random ones"
+        said = "the tokens that attention names are not shown to matter more than random ones"
+        return "no", f"{said}: without them the probability falls by {gain} more, over {texts}"
     if best["comprehensiveness_gain_low"] > attention["comprehensiveness_gain_high"]:
-        return "with care", f"{best['method']} names tokens that matter more than those that attention names"
-    return "yes", "the prediction falls without the tokens that attention names"
+        said = f"{best['method']} names tokens that matter more than those that attention names"
+        beyond = f"beyond random ones the probability falls by {_gain(best)} and by {gain}"
+        return "with care", f"{said}: {beyond}, over {texts}"
+    said = "the probability falls more without the tokens that attention names than without random ones"
+    return "yes", f"{said}: by {gain}, over {texts}"
 
 
 def _number(row: Mapping[str, Any], setting: Setting) -> Number:

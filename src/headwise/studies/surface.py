@@ -92,8 +92,8 @@ class Surface(Study):
         parked = shown(rows).filter(pl.max_horizontal("to_first", "to_separator") > PARKED)
         yield Answer(
             NOISE,
-            f"Heads with over {percent(PARKED)} of their weight on the first token or on separators: {len(parked)} of "
-            f"{len(rows)}{_named(parked)}.",
+            f"Heads with over {percent(PARKED)} of their weight on the first token, or over {percent(PARKED)} on "
+            f"separators: {len(parked)} of {len(rows)}{_named(parked)}.",
         )
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
@@ -138,7 +138,7 @@ def _columns(state: State, quantity: str, stack: str) -> dict[str, list[Tensor]]
 
 def _fig2(table: pl.DataFrame, where: str) -> Any:
     names = {"to_first": "[CLS] / first", "to_separator": "[SEP]", "to_punctuation": ". and ,"}
-    chart = scatter.by_layer(table, names, "attention, mean over rows", facet="quantity")
+    chart = scatter.by_layer(table, names, "mean over rows", facet="quantity")
     return themed(
         chart,
         f"{where}: what each head gives to special tokens and punctuation",
@@ -149,12 +149,12 @@ def _fig2(table: pl.DataFrame, where: str) -> Any:
 
 def _fig2_bottom(table: pl.DataFrame, where: str) -> Any:
     names = {"separator_to_separator": "[SEP] → [SEP]", "other_to_separator": "all others → [SEP]"}
-    chart = scatter.by_layer(table, names, "attention to separators", facet="quantity")
+    chart = scatter.by_layer(table, names, "to separators, mean over rows", facet="quantity")
     return themed(chart, f"{where}: who attends to separators", "One point a head; lines are layer means.")
 
 
 def _neighbour_figure(table: pl.DataFrame, where: str) -> Any:
-    chart = scatter.by_layer(table, {name: name for name in OFFSETS}, "attention, mean over rows", facet="quantity")
+    chart = scatter.by_layer(table, {name: name for name in OFFSETS}, "mean over rows", facet="quantity")
     return themed(
         chart,
         f"{where}: attention to neighbours",
