@@ -42,6 +42,21 @@ def test_each_view_is_saved_as_svg_and_png(view: str, html: str, open_html: Open
     assert width == pytest.approx(2 * float(root.get("width", 0)), abs=2)
 
 
+def test_a_saved_picture_says_what_it_shows(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=matrix&layer=1&head=2").drawn()
+    root = ET.fromstring(saved(opened, "svg").read_text("utf-8"))
+    said = [text.text or "" for text in root.iterfind(f"{SVG}g[@class='said']/{SVG}text")]
+    assert said[:1] == ["Text: the unseen cats"]
+    words = " ".join(said[1:])
+    assert words.startswith("tiny · Raw attention, L1.H2 Colours from 0 to ")
+    assert "weight, scale of what is shown; the largest value shown is 0." in words
+    height = float(root.get("height", 0))
+    assert max(float(text.get("y", 0)) for text in root.iterfind(f"{SVG}g[@class='said']/{SVG}text")) < height
+    assert root.get("viewBox", "").endswith(f" {root.get('height')}")
+    opened.to(view="head", heads="0,2")
+    assert "heads 0,2" in saved(opened, "svg").read_text("utf-8")
+
+
 def test_lines_and_cells_are_vectors(html: str, open_html: Open) -> None:
     opened = open_html(html, "#view=head&heads=all").drawn()
     lines = ET.fromstring(saved(opened, "svg").read_text("utf-8"))

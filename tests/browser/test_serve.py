@@ -247,6 +247,33 @@ def test_examples_are_of_the_chosen_model(visit: Callable[..., Opened]) -> None:
     assert page.input_value("textarea[name=text]").endswith("Anna met")
 
 
+def test_an_empty_text_is_asked_for_in_the_page(visit: Callable[..., Opened]) -> None:
+    opened = visit()
+    for text in ("", "  "):
+        opened.page.fill("textarea[name=text]", text)
+        opened.page.click("button[type=submit]")
+        assert opened.page.inner_text(".state.bad") == "Type a text first."
+    assert opened.page.locator("iframe.shown").count() == 0
+
+
+def test_why_comes_up_where_it_would_be_below_the_edge(visit: Callable[..., Opened]) -> None:
+    opened = visit()
+    inside = asked(opened, "the river of the city was in the north and it was old")
+    inside.locator("#tab-matrix").click()
+    inside.locator("#view .heat").wait_for()
+    opened.page.evaluate("scrollTo(0, 0)")
+    click_cell(inside, 0.0, 0.0)
+    inside.locator(".why li").first.wait_for()
+    frame = next(frame for frame in opened.page.frames if "/page" in frame.url)
+    deadline = time.monotonic() + patience()
+    while True:  # it glides there
+        top = frame.evaluate("document.querySelector('.why h3').getBoundingClientRect().top - innerHeight")
+        if top < -40:
+            break
+        assert time.monotonic() < deadline, f"{top} pixels below the edge"
+        opened.page.wait_for_timeout(20)
+
+
 def test_markup_is_shown_as_it_was_typed(visit: Callable[..., Opened]) -> None:
     opened = visit()
     asked(opened, "<img src=x onerror=alert(1)> </script>")

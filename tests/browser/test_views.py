@@ -311,3 +311,33 @@ def test_undefined_values_are_named(open_html: Open) -> None:
     assert "5 values are not numbers" in opened.page.inner_text(".treatment")
     for view in DRAWN:
         opened.to(view=view, token=2)
+
+
+def test_rows_that_are_not_whole_are_not_said_to_add_up(html: str, open_html: Open) -> None:
+    opened = open_html(html, "#view=head").drawn()
+    assert "Each row adds up to 1." in opened.page.inner_text(".treatment")
+    opened.to(view="head", pair="ab")
+    said = opened.page.inner_text(".treatment")
+    assert "Only from sentence A to sentence B; rows lack what goes elsewhere." in said
+    assert "adds up to 1" not in said
+    opened.to(view="head", pair="all", special=0)
+    assert "adds up to 1" not in opened.page.inner_text(".treatment")
+
+
+def test_what_cannot_be_turned_says_why(html: str, open_html: Open) -> None:
+    whole = open_html(html_of(full_page(("cats", "see", "dogs")))).drawn().page.locator(".control.check")
+    assert whole.all_inner_texts() == ["Whole words\neach token is a word here", "Special tokens\nthere are none here"]
+    assert open_html(html).drawn().page.locator(".control.check small:visible").count() == 0
+
+
+def test_what_is_missing_for_one_reason_is_told_once(open_html: Open) -> None:
+    left = "Left out; ask for it: `headwise view --with {0}`, hw.view(trace, besides=['{0}'])."
+    missing = [(name, left.format(name)) for name in ("globenc", "alti")]
+    page = replace(full_page(), missing=(*missing, ("null", "It is raw minus effective.")))
+    opened = open_html(html_of(page)).drawn()
+    opened.page.click(".notes summary")
+    assert [line for line in opened.page.locator(".notes li").all_inner_texts() if line.startswith("Not here")] == [
+        "Not here: globenc, alti. Left out; ask for it: `headwise view --with globenc,alti`, "
+        "hw.view(trace, besides=['globenc', 'alti']).",
+        "Not here: null. It is raw minus effective.",
+    ]

@@ -18,10 +18,10 @@ pytest.importorskip("starlette")
 from starlette.testclient import TestClient
 
 from headwise.results import write_result
-from headwise.server import answer, guard
+from headwise.server import answer, guard, stored
 from headwise.server import app as module
 from headwise.server.app import application
-from headwise.server.stored import MissingError, served
+from headwise.server.stored import READABLE, MissingError, broken, read_first, served, width_of
 from references.patience import patience
 
 PORT, HERE = 8123, "http://127.0.0.1:8123"
@@ -252,6 +252,31 @@ def test_a_result_is_shown_with_table_and_figures(client):
     assert figure.headers["content-type"] == "image/svg+xml"
     assert figure.text.startswith("<svg")
     refused(client.get("/api/figure", params={**at, "name": "../../x"}), 404)
+
+
+def test_panels_stand_below_each_other_where_they_would_be_too_small(client, root):
+    panel = {**CHART, "width": 300}
+    wide = {"hconcat": [{key: panel[key] for key in panel if key != "$schema"}] * 3, "$schema": CHART["$schema"],
+            "title": {"text": "A title that is longer than a phone is wide, by far"}}  # fmt: skip
+    write(root / "wide", {"fig2": wide})
+    widths = {}
+    for room in ("", "360", "700", "<b>"):
+        drawn = client.get("/api/figure", params={"at": "wide", "name": "fig2", "room": room})
+        widths[room] = width_of(drawn.text)
+    assert widths["360"] < 400 < 900 < widths[""] == widths["700"] == widths["<b>"]
+
+
+def test_what_is_readable_is_one_number_here_and_in_a_report():
+    script = (Path(stored.__file__).parent.parent / "reports" / "static" / "report.js").read_text()
+    assert f"const READABLE = {READABLE};" in script
+    assert "broken(title.text, room / 9.5)" in script
+    assert broken(["one two", "three four"], 12) == ["one two", "three four"]
+
+
+def test_columns_stand_in_the_order_in_which_they_are_read():
+    table = pl.DataFrame({"stack": ["self"], "layer": [0], "name": ["L0.H0"], "value": [1.0], "text": ["so " * 20]})
+    assert read_first(table).columns == ["name", "text", "stack", "layer", "value"]
+    assert read_first(table.drop("text")).columns == ["stack", "layer", "name", "value"]
 
 
 def test_a_figure_that_points_elsewhere_is_not_drawn(client):

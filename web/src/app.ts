@@ -6,9 +6,9 @@ import { type Theme } from "./colour";
 import { type Context, type Drawing, paletteOf, type View } from "./context";
 import { controlsOf, tabsOf } from "./controls";
 import { el } from "./dom";
-import { savePng, saveSvg } from "./export";
+import { captioned, savePng, saveSvg } from "./export";
 import { helpOf, listenToKeys } from "./keys";
-import { scaleBar, treatment } from "./legend";
+import { scaleBar, scaleWords, treatment } from "./legend";
 import { headName, type Page, type Quantity, stackName, visible } from "./page";
 import { Off } from "./off";
 import { Model, placeOf, type State, type ViewName } from "./state";
@@ -23,6 +23,20 @@ import { matrixView } from "./views/matrix";
 import { modelView } from "./views/model";
 import { textView } from "./views/text";
 
+/** What is not here; what lacks for one reason is told once, with its names in the place where each stood. */
+function lacking(missing: [string, string][], named: (name: string) => string): string[] {
+  const alike = new Map<string, string[]>();
+  for (const [name, reason] of missing) {
+    const key = reason.startsWith(name) ? reason : reason.replaceAll(name, "\0");
+    alike.set(key, [...(alike.get(key) ?? []), name]);
+  }
+  return [...alike].map(([reason, names]) => {
+    if (reason.startsWith(names[0]!)) return `Not here: ${reason}`;
+    const told = reason.replaceAll("'\0'", names.map((name) => `'${name}'`).join(", ")).replaceAll("\0", names.join(","));
+    return `Not here: ${names.map(named).join(", ")}. ${told}`;
+  });
+}
+
 /** What a row of cross-attention is about: not the token that it reads, but the one that it writes next. */
 function foretells(tokens: string[], chosen: number): string {
   const at = chosen >= 0 && chosen + 1 < tokens.length ? chosen : 0;
@@ -35,6 +49,8 @@ function severalName({ view, layer }: State, quantity: Quantity, headAt: number)
   if (view === "head") return `layer ${layer}`;
   return view === "layers" && quantity.kind === "attention" ? `head ${quantity.heads[headAt]} of every layer` : "every layer";
 }
+
+const BEGINS = 120; // characters of the text that a picture keeps
 
 const VIEWS: Record<ViewName, View> = { head: headView, model: modelView, matrix: matrixView, compare: compareView, text: textView, layers: layersView };
 
@@ -138,8 +154,9 @@ export class App {
   private header(model: Model, help: HTMLDialogElement, turnTheme: () => void): HTMLElement {
     const file = () => `headwise-${model.state.view}-${model.state.quantity}-L${model.state.layer}.H${model.state.head}`;
     const panel = () => paletteOf(this.theme(model)).panel;
-    const asSvg = () => this.drawing && saveSvg(this.drawing.svg(), panel(), file());
-    const asPng = () => this.drawing && void savePng(this.drawing.svg(), panel(), file()).catch((error: unknown) => alert(String(error)));
+    const picture = () => captioned(this.drawing!.svg(), this.said(model), paletteOf(this.theme(model)).muted);
+    const asSvg = () => this.drawing && saveSvg(picture(), panel(), file());
+    const asPng = () => this.drawing && void savePng(picture(), panel(), file()).catch((error: unknown) => alert(String(error)));
     const sizes = new Set(model.page.stacks.flatMap((stack) => [stack.keys.tokens.length, stack.queries.tokens.length]));
     const first = model.page.stacks[0]!.quantities[0]!;
     const shape = `${first.layers.length} layers × ${first.heads.length} heads`;
@@ -158,11 +175,23 @@ export class App {
     );
   }
 
+  /** What a picture says of itself once it is no longer beside its page: text, model, quantity, head, scale. */
+  private said({ page, state }: Model): string[] {
+    const { quantity } = placeOf(page, state);
+    const text = visible(page.title);
+    const scale = this.drawing?.scale;
+    return [
+      text && `Text: ${text.length > BEGINS ? `${text.slice(0, BEGINS - 1)}\u2026` : text}`,
+      [page.model, this.words.querySelector("h2")?.textContent, state.view === "head" && state.heads !== "all" && state.heads.includes(",") ? `heads ${state.heads}` : ""].filter(Boolean).join(" \u00b7 "),
+      scale ? scaleWords(scale, quantity, state, this.drawing?.tint) : "",
+    ];
+  }
+
   /** What the page holds and what it lacks, for a reader who wonders. */
   private notes(page: Page): HTMLElement {
     const named = (name: string) => page.stacks.flatMap((stack) => stack.quantities).find((quantity) => quantity.name === name)?.label ?? name;
     const has = page.stacks.map((stack) => `${stackName(stack.name)}: ${stack.quantities.map((quantity) => quantity.label[0]!.toLowerCase() + quantity.label.slice(1)).join(", ")}.`);
-    const lacks = this.page.missing.map(([name, reason]) => (reason.startsWith(name) ? `Not here: ${reason}` : `Not here: ${named(name)}. ${reason}`));
+    const lacks = lacking(this.page.missing, named);
     const precise = page.exact ? "Every value is stored to three significant digits." : "Values are stored to three significant digits, small ones to fewer, so that the page stays small.";
     const offline = "The page is complete in itself and makes no connection.";
     return el("details", { class: "notes" }, el("summary", {}, "What this page holds"), el("ul", {}, ...[...page.notes, ...has, ...lacks, precise, offline].map((line) => el("li", {}, line))));

@@ -30,8 +30,8 @@ export function controlsOf(model: Model): Control {
     second(model),
     heading("Show"),
     together(
-      toggle(model, "Whole words", "words", () => hasWords(model)),
-      toggle(model, "Special tokens", "special", () => placeOf(page, model.state).stack.keys.special.some(Boolean)),
+      toggle(model, "Whole words", "words", () => hasWords(model), "each token is a word here"),
+      toggle(model, "Special tokens", "special", () => placeOf(page, model.state).stack.keys.special.some(Boolean), "there are none here"),
     ),
     paired ? choice(model, "Sentences", "pair", () => [["all", "All"], ["aa", "A → A"], ["ab", "A → B"], ["ba", "B → A"], ["bb", "B → B"]]) : null,
     slider(model),
@@ -98,10 +98,12 @@ export function neighbour(numbers: number[], current: number, by: number): numbe
   return numbers[Math.max(0, Math.min(numbers.length - 1, at))] ?? current;
 }
 
-function toggle(model: Model, label: string, key: "words" | "special", possible: () => boolean): Control {
+/** `reason` says why it cannot be turned, where it cannot. */
+function toggle(model: Model, label: string, key: "words" | "special", possible: () => boolean, reason: string): Control {
   const box = el("input", { type: "checkbox", "data-control": key, change: () => model.set({ [key]: box.checked }) });
-  const node = el("label", { class: "control check" }, box, el("span", {}, label));
-  const update = () => ((box.checked = model.state[key]), (box.disabled = !possible()), node.classList.toggle("off", !possible()));
+  const why = el("small", {}, reason);
+  const node = el("label", { class: "control check" }, box, el("span", {}, label), why);
+  const update = () => ((box.checked = model.state[key]), (why.hidden = possible()), (box.disabled = !possible()), node.classList.toggle("off", !possible()));
   return { node, update };
 }
 

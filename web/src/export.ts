@@ -1,6 +1,7 @@
 // The current view as a file: SVG, or PNG at twice the size.
 
 import { el, svg } from "./dom";
+import { FONT } from "./heat";
 
 const LARGEST = 16_000; // pixels a side that browsers draw
 
@@ -8,6 +9,30 @@ export function svgText(picture: SVGSVGElement, background: string): string {
   const [width, height] = sizeOf(picture);
   picture.prepend(svg("rect", { width, height, fill: background }));
   return new XMLSerializer().serializeToString(picture);
+}
+
+const [ROW, EDGE, LETTER] = [17, 10, 5.9]; // a line's height, the margin, the usual width of a letter at 11 px
+
+/** The picture with sentences below it, each broken where it would be wider than the picture. */
+export function captioned(picture: SVGSVGElement, sentences: string[], ink: string): SVGSVGElement {
+  const [width, high] = sizeOf(picture);
+  const most = Math.max(24, Math.floor((width - 2 * EDGE) / LETTER));
+  const lines = sentences.filter(Boolean).flatMap((sentence) => broken(sentence, most));
+  const height = high + EDGE + lines.length * ROW + EDGE / 2;
+  const said = lines.map((line, at) => svg("text", { x: EDGE, y: high + EDGE + (at + 0.7) * ROW, "font-family": FONT, "font-size": 11, fill: ink }, line));
+  for (const [name, value] of Object.entries({ height, viewBox: `0 0 ${width} ${height}` })) picture.setAttribute(name, String(value));
+  picture.append(svg("g", { class: "said" }, ...said));
+  return picture;
+}
+
+function broken(sentence: string, most: number): string[] {
+  const lines: string[] = [];
+  for (const word of sentence.split(" ")) {
+    const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
+    if (lines.length && longer.length <= most) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
 }
 
 function sizeOf(picture: SVGSVGElement): [number, number] {

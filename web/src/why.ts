@@ -26,6 +26,7 @@ export const answers = ({ stack, quantity }: Place, live: boolean): boolean => q
 
 export class Why {
   readonly node = el("section", { class: "why", "aria-label": "Why does it look there?", "aria-live": "polite", hidden: true });
+  private seen = ""; // the cell that was shown last, and with what
   private readonly told = new Map<string, Reason | string>(); // reasons and refusals that came by message
 
   constructor(private readonly model: Model) {
@@ -36,7 +37,7 @@ export class Why {
     const { page, state } = this.model;
     const place = placeOf(page, state);
     this.node.hidden = state.view !== "matrix" || state.token < 0 || state.key < 0 || !answers(place, page.live);
-    if (this.node.hidden) return this.node.replaceChildren();
+    if (this.node.hidden) return (this.seen = ""), this.node.replaceChildren();
     const asked = askedOf(place, state);
     const found = place.stack.why.find(({ at }) => at.join() === [asked.layer, asked.head, asked.query, asked.key].join()) ?? this.told.get(JSON.stringify(asked));
     const close = el("button", { class: "quiet", "data-tool": "close-why", click: () => this.model.set({ key: -1 }) }, "close");
@@ -44,6 +45,15 @@ export class Why {
     const head = el("div", { class: "why-head" }, el("h3", {}, `Why does ${headName(asked.layer, asked.head, place.quantity)} look from \u201c${from}\u201d to \u201c${to}\u201d?`), close);
     if (!found && page.live) this.ask(asked);
     this.node.replaceChildren(head, ...(typeof found === "object" ? this.reason(found, place) : [found ? el("p", { class: "bad" }, found) : page.live ? el("p", {}, "Asking the model \u2026") : this.elsewhere(place)]));
+    const now = `${JSON.stringify(asked)} ${Boolean(found)}`;
+    if (now !== this.seen) (this.seen = now), requestAnimationFrame(() => this.bring());
+  }
+
+  /** What was asked for may lie below the edge: as much of it as there is room for is brought up, its question first. */
+  private bring(): void {
+    const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
+    const { height } = this.node.getBoundingClientRect();
+    this.node.scrollIntoView({ behavior, block: height > innerHeight ? "start" : "nearest" });
   }
 
   private ask(asked: Asked): void {

@@ -119,9 +119,10 @@ class Shop:
         )
 
     def figure(self, request: Request) -> Response:
-        at, name = (request.query_params.get(key, "") for key in ("at", "name"))
+        at, name, room = (request.query_params.get(key, "") for key in ("at", "name", "room"))
+        room = int(room) if room.isascii() and room.isdigit() and len(room) < 6 else None
         headers = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
-        return Response(stored.svg_of(self.results, at, name), headers=headers, media_type="image/svg+xml")
+        return Response(stored.svg_of(self.results, at, name, room=room), headers=headers, media_type="image/svg+xml")
 
     def file(self, request: Request) -> Response:
         path, kind = stored.served(self.results, request.path_params["path"])

@@ -10,9 +10,10 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwise.errors import InputError
 from headwise.models.packaged import called
@@ -20,12 +21,17 @@ from headwise.results import Result, open_result
 from headwise.results.result import MANIFEST, STATE, TABLE, figure_file, read_manifest
 from headwise.results.shown import shown
 
+if TYPE_CHECKING:
+    import polars as pl
+
 SERVED = {
     ".html": "text/html; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
     ".csv": "text/csv; charset=utf-8", ".pdf": "application/pdf",
 }  # fmt: skip
 DEPTH, MOST = 5, 500  # folders below the root, and entries that are listed
 ROWS = 1000  # of a table that are shown; the CSV has all
+READABLE = 0.65  # of its own size, below which a figure is not read: as in reports/static/report.js
+SENTENCE = 24  # letters of a column's texts, in the mean, from where they are read and not looked up
 FIGURE = re.compile(r"[\w.-]+")
 
 
@@ -102,7 +108,7 @@ def opened(root: Path, at: str) -> Result:
 def described(root: Path, at: str) -> dict[str, Any]:
     """What was run, and the first rows of its table, for JSON."""
     result = opened(root, at)
-    manifest, table = result.manifest, result.table
+    manifest, table = result.manifest, read_first(result.table)
     return {
         "at": at,
         "study": manifest.get("study"),
@@ -117,6 +123,21 @@ def described(root: Path, at: str) -> dict[str, Any]:
         "rows": [[_plain(value) for value in row] for row in table.head(ROWS).rows()],
         "total": len(table),
     }
+
+
+def read_first(table: pl.DataFrame) -> pl.DataFrame:
+    """The columns in the order in which people read them: what it is about, its texts, then all numbers."""
+    import polars as pl
+
+    texts = [
+        name
+        for name, kind in table.schema.items()
+        if kind == pl.String and (table[name].head(ROWS).str.len_chars().mean() or 0) >= SENTENCE  # pyright: ignore[reportOperatorIssue]
+    ]
+    if not texts:
+        return table
+    named = [name for name, kind in table.schema.items() if kind == pl.String and name not in texts and name != "stack"]
+    return table.select(*named, *texts, *(name for name in table.columns if name not in {*named, *texts}))
 
 
 def _plain(value: Any) -> Any:
@@ -138,8 +159,11 @@ def csv_of(root: Path, at: str) -> bytes:
     return table.with_columns(written).write_csv().encode("utf-8")
 
 
-def svg_of(root: Path, at: str, name: str) -> bytes:
-    """A figure drawn here, so that the page needs no drawing library, and from its own data only."""
+def svg_of(root: Path, at: str, name: str, *, room: int | None = None) -> bytes:
+    """A figure drawn here, so that the page needs no drawing library, and from its own data only.
+
+    Where its panels would be too small to read in `room` pixels, they stand below each other, as in a report.
+    """
     result = opened(root, at)
     if not FIGURE.fullmatch(name) or name not in result.figures:
         raise MissingError("The result has no figure of that name; choose from the list.")
@@ -147,7 +171,40 @@ def svg_of(root: Path, at: str, name: str) -> bytes:
     spec = result.spec(name)
     import vl_convert
 
-    return vl_convert.vegalite_to_svg(json.dumps(spec)).encode("utf-8")
+    drawn = vl_convert.vegalite_to_svg(json.dumps(spec))
+    if room is not None and READABLE * width_of(drawn) > room:
+        drawn = vl_convert.vegalite_to_svg(json.dumps(titled(below(spec), room)))
+    return drawn.encode("utf-8")
+
+
+def width_of(svg: str) -> float:
+    found = re.search(r'<svg\b[^>]*?\swidth="([\d.]+)', svg)
+    return float(found[1]) if found else 0.0
+
+
+def below(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A figure with the panels that stood beside each other below each other.
+
+    >>> below({"hconcat": [{"mark": "bar"}, {"vconcat": [{"hconcat": []}]}], "title": "T"})
+    {'title': 'T', 'vconcat': [{'mark': 'bar'}, {'vconcat': [{'vconcat': []}]}]}
+    """
+    rest = {key: value for key, value in spec.items() if key not in ("hconcat", "vconcat")}
+    parts = spec.get("hconcat", spec.get("vconcat"))
+    return rest if parts is None else {**rest, "vconcat": [below(part) for part in parts]}
+
+
+def titled(spec: Mapping[str, Any], room: int) -> dict[str, Any]:
+    """A figure whose title is broken where it would be wider than `room` pixels."""
+    title = spec.get("title")
+    if not isinstance(title, dict):
+        return dict(spec)
+    widths = {"text": 9.5, "subtitle": 6.5}  # pixels a letter, as in reports/static/report.js
+    lines = {key: broken(title[key], room / width) for key, width in widths.items() if key in title}
+    return {**spec, "title": {**title, **lines}}
+
+
+def broken(text: str | list[str], most: float) -> list[str]:
+    return textwrap.wrap(text if isinstance(text, str) else " ".join(text), max(12, int(most)))
 
 
 def served(root: Path, path: str) -> tuple[Path, str]:

@@ -53,8 +53,8 @@ export class Ask {
     narrow.addEventListener("change", fold);
     fold();
     const first = el("div", { class: "first" }, labelled(`Text (up to ${this.about.limits.tokens} tokens)`, this.text), this.examples);
-    const form = el("form", { class: "ask" }, first, more, el("div", { class: "choices" }, show, this.stop, this.change, this.state));
-    form.addEventListener("submit", (event) => (event.preventDefault(), this.beside.close(this.pane), void this.pane.send(this.question())));
+    const form = el("form", { class: "ask", novalidate: true }, first, more, el("div", { class: "choices" }, show, this.stop, this.change, this.state));
+    form.addEventListener("submit", (event) => (event.preventDefault(), this.text.value.trim() ? (this.beside.close(this.pane), void this.pane.send(this.question())) : (this.say("Type a text first.", true, null), this.text.focus())));
     form.addEventListener("keydown", (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && (event.preventDefault(), form.requestSubmit()));
     return form;
   }

@@ -20,7 +20,7 @@ export class Beside {
     this.pane.node.hidden = true;
     const show = el("button", { class: "primary", type: "submit", "data-tool": "show-beside" }, "Show beside");
     const close = el("button", { type: "button", "data-tool": "close-beside", click: () => this.first && this.close(this.first) }, "Close");
-    this.form = el("form", { class: "ask changed", hidden: true }, el("label", {}, "Changed text: edit it, or click words below", this.text), this.words, el("div", { class: "choices" }, show, close, this.state));
+    this.form = el("form", { class: "ask changed", hidden: true, novalidate: true }, el("label", {}, "Changed text: edit it, or click words below", this.text), this.words, el("div", { class: "choices" }, show, close, this.state));
     this.form.addEventListener("submit", (event) => (event.preventDefault(), void this.send()));
   }
 
@@ -58,6 +58,7 @@ export class Beside {
 
   private async send(): Promise<void> {
     if (!this.first?.asked) return;
+    if (!this.text.value.trim()) return this.state.classList.add("bad"), this.state.replaceChildren("Type a text first.");
     this.pane.node.hidden = false;
     await this.pane.send({ ...this.first.asked, text: this.text.value }, { hash: this.first.place });
     this.first.twin = this.pane;

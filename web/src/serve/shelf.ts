@@ -4,6 +4,8 @@ import { el } from "../dom";
 import { type About, escaped, get, type Result, sentence, type Stored, type Value } from "./api";
 import type { Theme } from "./theme";
 
+const LONG = 40; // letters of a cell that is broken into lines
+const EDGE = 26; // padding and borders between the shelf and a picture in it
 const NARROW = "(max-width: 800px)"; // as in serve.css
 
 export class Shelf {
@@ -52,7 +54,8 @@ export class Shelf {
     const at = `at=${encodeURIComponent(result.at)}`;
     const skipped = Object.entries(result.skipped ?? {}).map(([reason, count]) => `${count} ${reason}`).join(", ") || "nothing";
     const facts = `${result.model} on ${result.corpus}: ${result.documents?.toLocaleString("en")} texts, ${result.tokens?.toLocaleString("en")} tokens; skipped: ${skipped}.`;
-    const figures = result.figures.map((name) => figureOf(`/api/figure?${at}&name=${encodeURIComponent(name)}`, `${result.study}, ${name}`));
+    const room = this.main.clientWidth > 2 * EDGE ? `&room=${this.main.clientWidth - 2 * EDGE}` : "";
+    const figures = result.figures.map((name) => figureOf(`/api/figure?${at}&name=${encodeURIComponent(name)}${room}`, `${result.study}, ${name}`));
     const more = result.rows.length < result.total ? `The first ${result.rows.length} of ${result.total} rows; the file has all. ` : "";
     const save = el("a", { href: `/api/table?${at}`, download: `${result.study}.csv` }, "Save as CSV");
     return [el("h2", { class: "name" }, `${result.study} (${result.at})`), el("p", {}, facts), ...figures, sheet(result), el("p", { class: "small" }, more, save)];
@@ -93,6 +96,6 @@ function order(a: Value, b: Value): number {
 }
 
 function cell(value: Value): HTMLElement {
-  if (typeof value !== "number") return el("td", {}, value === null ? "–" : String(value));
+  if (typeof value !== "number") return el("td", { class: String(value).length > LONG ? "text" : "" }, value === null ? "–" : String(value));
   return el("td", { class: "number", title: String(value) }, Number.isInteger(value) ? String(value) : Number(value.toPrecision(4)).toString());
 }
