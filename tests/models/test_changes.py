@@ -283,7 +283,7 @@ def test_a_stack_may_stand_before_a_head() -> None:
     for heads, stack in ((("cross L1.H1", "L2"), None), (("cross L1.H1",), "encoder")):
         with pytest.raises(InputError, match=r"of one stack, but got cross and (no stack|encoder); pass a change for"):
             zero(*heads, stack=stack)
-    with pytest.raises(InputError, match="but got 'side L1.H1'"):
+    with pytest.raises(InputError, match=r"but got 'side L1.H1'"):
         zero("side L1.H1")
 
 

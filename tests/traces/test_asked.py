@@ -102,9 +102,9 @@ def test_a_figure_and_a_page_name_what_they_take(trace: hw.Trace) -> None:
     for given, got in (({"head": 3}, "no layer"), ({"layer": 3}, "no head"), ({"colour": 1}, "colour")):
         with pytest.raises(InputError, match=rf"besides, but got {got}; write trace.figure\(layer, head\)"):
             drawn(**given)
-    with pytest.raises(InputError, match="A page of a trace takes quantities, layers, .*, but 'colour' was passed"):
+    with pytest.raises(InputError, match=r"A page of a trace takes quantities, layers, .*, but 'colour' was passed"):
         trace.show(colour="red")
-    with pytest.raises(InputError, match="A page of a trace takes quantities, .*, but 'quantity' was passed"):
+    with pytest.raises(InputError, match=r"A page of a trace takes quantities, .*, but 'quantity' was passed"):
         trace.save_html("x.html", quantity="raw")
 
 
