@@ -6,6 +6,7 @@ It counts texts, also inside a shard, and says which study is at work; its colum
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from headwise.engine.forecast import Forecast, duration, remaining
 from headwise.engine.plan import Plan
 from headwise.text.terminal import unguarded
 
-SECONDS = 10.0  # between two lines of a log, at least
+SECONDS, TICK = 10.0, 1.0  # between two lines of a log, at least; between two looks whether one is due
 Shown = bool | Literal["lines"] | None
 """None: a bar on a terminal. "lines": the same, and lines where there is none. True, False: a bar, or nothing."""
 
@@ -36,25 +37,39 @@ class Progress:
     begun: dict[int, tuple[int, int]] = field(default_factory=dict)  # the same of shards at work
     worked: float = 0.0  # seconds foretold of the shards that were finished
     gone: float = 0.0  # and of those that were done before it began
+    paced: bool = True  # tokens a second say something only where one pass over the texts is all there is
+
+    doing: str | None = None  # who was at work when that was last told
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     def start(self, shard: int, documents: int) -> None:
-        self.sizes[shard] = documents
+        with self.lock:
+            self.sizes[shard] = documents
 
     def skip(self, shard: int, documents: int) -> None:
-        self.done += documents
-        self.gone += self._of(shard)
-        self._show()
+        with self.lock:
+            self.done += documents
+            self.gone += self._of(shard)
+            self._show()
 
     def within(self, shard: int, documents: int, tokens: int, doing: str) -> None:
         """So much of a shard is done, and this study is at work."""
-        self.begun[shard] = (documents, tokens)
-        self._show(doing)
+        with self.lock:
+            self.begun[shard], self.doing = (documents, tokens), doing
+            self._show(doing)
+
+    def tick(self) -> None:
+        """Nothing has changed but the time."""
+        with self.lock:
+            self._show(self.doing)
 
     def finish(self, shard: int, tokens: int) -> None:
-        self.begun.pop(shard, None)
-        self.done, self.tokens = self.done + self.sizes.pop(shard, 0), self.tokens + tokens
-        self.worked += self._of(shard)
-        self._show()
+        with self.lock:
+            self.begun.pop(shard, None)
+            self.done, self.tokens = self.done + self.sizes.pop(shard, 0), self.tokens + tokens
+            self.worked += self._of(shard)
+            self.doing = None
+            self._show()
 
     def left(self, elapsed: float) -> float | None:
         """Seconds, by what was foretold of the texts that are left and what it came to so far."""
@@ -74,21 +89,18 @@ class Progress:
         documents, tokens = (sum(part) for part in zip((self.done, self.tokens), *self.begun.values(), strict=True))
         named = {} if doing is None else {"description": doing.ljust(self.wide)}
         seconds = self.left(elapsed)
+        rate = pace(tokens, elapsed) if self.paced else ""
         left = "" if seconds is None or seconds < 1 else f"about {duration(seconds)} left"
-        self.bar.update(
-            self.task, completed=documents, rate=f"{pace(tokens, elapsed):>19}", left=f"{left:<22}", **named
-        )
+        self.bar.update(self.task, completed=documents, rate=f"{rate:>19}", left=f"{left:<22}", **named)
 
 
 def pace(tokens: int, seconds: float) -> str:
-    """Tokens a second, or a minute where they are fewer; nothing of next to none.
+    """Tokens a second; nothing of next to none.
 
-    >>> pace(790, 2), pace(5, 100), pace(1, 100)
-    ('395 tokens/s', '3 tokens a minute', '')
+    >>> pace(790, 2), pace(5, 100)
+    ('395 tokens/s', '')
     """
-    if (rate := tokens / seconds) >= 1:
-        return f"{rate:,.0f} tokens/s"
-    return f"{60 * rate:.0f} tokens a minute" if 60 * rate >= 1.5 else ""
+    return f"{rate:,.0f} tokens/s" if (rate := tokens / seconds) >= 1 else ""
 
 
 @dataclass
@@ -98,10 +110,12 @@ class Lines:
     total: int
     say: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
-    told: tuple[int, str] = (-1, "")  # texts that the last line told of, and who was at work
+    told: int = -1  # texts that the last line told of
+    at: tuple[int, str] = (-1, "")  # texts that are done, and who is at work
+    since: float = 0.0  # since when
 
     def __post_init__(self) -> None:
-        self.began = self.last = self.clock()
+        self.began = self.last = self.since = self.clock()
 
     @property
     def tasks(self) -> list[Lines]:
@@ -112,16 +126,18 @@ class Lines:
         return self.clock() - self.began
 
     def update(self, _task: Any, *, completed: int, rate: str, left: str = "", description: str = "") -> None:
-        early = completed < self.total and self.clock() - self.last < SECONDS
-        doing = description.strip()
-        if early or (completed, doing) == self.told or (completed == self.total and completed == self.told[0]):
+        now, doing = self.clock(), description.strip()
+        if self.at != (completed, doing):
+            self.at, self.since = (completed, doing), now
+        if (completed < self.total and now - self.last < SECONDS) or completed == self.total == self.told:
             return
-        self.last, self.told = self.clock(), (completed, doing)
+        self.last, self.told = now, completed
         parts = [f"{completed:,} of {self.total:,} texts", *([rate.strip()] if completed and rate.strip() else [])]
         if left.strip() and completed < self.total:
             parts.append(left.strip())
         if doing not in ("", EVERY):
-            parts.append(f"at {doing}")
+            long = f" for {duration(now - self.since)}" if now - self.since >= SECONDS else ""
+            parts.append(f"at {doing}{long}")
         self.say(", ".join(parts))
 
 
@@ -131,10 +147,13 @@ def watched(plan: Plan, *, shown: Shown, forecast: Forecast | None = None) -> It
     if not visible(shown):
         yield Progress()
         return
+    paced = not any(study.has("ask") for study in plan.build())
     if shown == "lines" and not sys.stderr.isatty():
         say, total = teller("headwise", shown), documents_of(plan)
         say(f"reading {total:,} text{'s' if total != 1 else ''} of {plan.corpus.name} for {', '.join(plan.studies)}")
-        yield Progress(Lines(total, say), forecast=forecast)
+        progress = Progress(Lines(total, say), forecast=forecast, paced=paced)
+        with ticking(progress):
+            yield progress
         return
     from rich import progress
     from rich.console import Console
@@ -148,7 +167,25 @@ def watched(plan: Plan, *, shown: Shown, forecast: Forecast | None = None) -> It
     with progress.Progress(*columns, console=Console(file=unguarded(sys.stderr)), **apart) as bar:
         wide = max(map(len, (*plan.studies, EVERY)))
         task = bar.add_task(EVERY.ljust(wide), total=documents_of(plan), rate="", left="")
-        yield Progress(bar, task, wide, forecast)
+        yield Progress(bar, task, wide, forecast, paced=paced)
+
+
+@contextmanager
+def ticking(progress: Progress) -> Iterator[None]:
+    """Shows now and then how far it is, though no text is done: a study may work on one batch for minutes."""
+    over = threading.Event()
+
+    def tick() -> None:
+        while not over.wait(TICK):
+            progress.tick()
+
+    ticker = threading.Thread(target=tick, daemon=True)
+    ticker.start()
+    try:
+        yield
+    finally:
+        over.set()
+        ticker.join()
 
 
 def documents_of(plan: Plan) -> int:
