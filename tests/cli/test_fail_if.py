@@ -31,14 +31,14 @@ def test_an_operator_holds_on_one_side_of_its_limit(text: str, value: float, hol
      ("verdict<=no", False)],
 )  # fmt: skip
 def test_words_have_the_order_of_their_scale(text: str, holds: bool) -> None:
-    assert bool(failures(parsed([text]), {"verdict": "with care"}, scales=SCALES)) is holds
+    assert bool(failures(parsed([text], scales=SCALES), {"verdict": "with care"}, scales=SCALES)) is holds
 
 
 @pytest.mark.parametrize(
     ("text", "holds"), [("verdict<with care", True), ("verdict==undecided", True), ("verdict<=no", False)]
 )
 def test_undecided_is_less_than_with_care_and_more_than_no(text: str, holds: bool) -> None:
-    assert bool(failures(parsed([text]), {"verdict": "undecided"}, scales=SCALES)) is holds
+    assert bool(failures(parsed([text], scales=SCALES), {"verdict": "undecided"}, scales=SCALES)) is holds
 
 
 def test_every_term_must_hold_and_one_condition_is_enough() -> None:
@@ -69,7 +69,9 @@ def test_what_is_not_there_or_was_not_measured_never_passes() -> None:
         with pytest.raises(InputError, match="not measured"):
             failures(parsed(["x>0.5"]), {"x": nothing})
     with pytest.raises(InputError, match="no, undecided, with care, yes"):
-        failures(parsed(["verdict<maybe"]), {"verdict": "no"}, scales=SCALES)
+        parsed(["verdict<maybe"], scales=SCALES)
+    with pytest.raises(InputError, match='compared with a number, as "carried<0.5"'):
+        parsed(["carried<<3"], names=["carried"])
 
 
 def test_a_reason_ends_with_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:

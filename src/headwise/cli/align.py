@@ -67,15 +67,21 @@ def align(
     device: options.Device = "cpu",
     json_: options.Json = None,
 ) -> None:
-    from headwise.cli.settings import settings_of
-    from headwise.engine.align import align as align_words
-    from headwise.engine.align import aligned_pairs
+    from headwise.text.alignments import read_pairs  # which imports no torch
 
-    result = align_words(
-        model, source, target, out=out, gold=gold, base=base, encoding=encoding, beside=beside or (),
-        gradients=gradients, settings=settings_of("alignment", None, set_ or [])["alignment"], truncate=truncate,
-        device=device, say=lambda note: print(note, file=sys.stderr),
-    )  # fmt: skip
+    options.check_first(models=[model], out=out)
+    read_pairs(source, target, gold, encoding=encoding, base=base)
+    options.check_json(json_)
+    with options.telling(f"reading the pairs and loading {model}") as say:
+        from headwise.cli.settings import settings_of
+        from headwise.engine.align import align as align_words
+        from headwise.engine.align import aligned_pairs
+
+        result = align_words(
+            model, source, target, out=out, gold=gold, base=base, encoding=encoding, beside=beside or (),
+            gradients=gradients, settings=settings_of("alignment", None, set_ or [])["alignment"], truncate=truncate,
+            device=device, say=say,
+        )  # fmt: skip
     pairs = aligned_pairs(out)
     if json_ is not None:
         options.write_json(json_, document(pairs, result))

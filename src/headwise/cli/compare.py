@@ -9,6 +9,7 @@ import typer
 
 from headwise.cli import options
 from headwise.cli.fail_if import FailIf, end, failures, parsed
+from headwise.cli.remembered import listed
 from headwise.cli.run import Columns, Corpus, Dtype, First, Kind, Label, MaxTokens, Seed, Segments, Truncate, reading
 
 HELP = """Differences per head: two models, a model and its fine-tuned copy, a model on two corpora, two stored results.
@@ -65,15 +66,21 @@ def compare(
     json_: Json = None,
 ) -> None:
     conditions = parsed(fail_if or [])
-    from headwise.reports.comparison.gate import document, gauges
-    from headwise.reports.comparison.page import findings
-    from headwise.reports.comparison.run import compare as compare_sides
+    if fail_if and study == "profile":
+        conditions = parsed(fail_if, [name for (name,) in listed("compare-fail-if", _may_ask)])
+    options.check_first(models=[a] if b is None else [a, b], corpora=[corpus, corpus_b], out=out)
+    options.check_json(json_)
+    with options.telling(f"comparing {a} with {b or corpus_b}") as say:
+        from headwise.reports.comparison.gate import document, gauges
+        from headwise.reports.comparison.page import findings
+        from headwise.reports.comparison.run import compare as compare_sides
 
-    result = compare_sides(
-        a, b, out=out, corpus=corpus, corpus_b=corpus_b, study=study, match=match, texts=texts, resamples=resamples,
-        seed=seed, task=task, dtype=dtype, device=device, truncate=truncate, max_tokens=max_tokens,
-        **reading(kind=kind, columns=columns, segments=segments, label=label, first=first),
-    )  # fmt: skip
+        result = compare_sides(
+            a, b, out=out, corpus=corpus, corpus_b=corpus_b, study=study, match=match, texts=texts,
+            resamples=resamples, seed=seed, task=task, dtype=dtype, device=device, truncate=truncate,
+            max_tokens=max_tokens, progress="lines", say=say,
+            **reading(kind=kind, columns=columns, segments=segments, label=label, first=first),
+        )  # fmt: skip
     reasons = failures(conditions, gauges(result.table, texts=result.manifest["documents"])) if conditions else []
     if json_ is not None:
         options.write_json(json_, document(result, reasons))
@@ -83,3 +90,11 @@ def compare(
             print(line)
         print(f"wrote {out}/page.html; open it in any browser, it needs no network")
     end(reasons)
+
+
+def _may_ask() -> list[list[str]]:
+    """What --fail-if may ask of profiles (reports/comparison/gate.py)."""
+    from headwise.studies.profile import NUMBERS
+
+    of_heads = [number.replace(" ", ".") for number in (*NUMBERS, "sink_share")]
+    return [[f"{name}{tail}"] for name in of_heads for tail in ("", ".size", ".mean")] + [["clear"], ["texts"]]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -38,13 +39,20 @@ def doctor(
     trust: Trust = False,
     json_: options.Json = None,
 ) -> None:
-    from headwise.models.heads import own_task
-    from headwise.models.load import load
+    options.check_first(models=[model])
+    options.check_json(json_)
+    with options.telling(f"loading {model}"):
+        from headwise.models.heads import own_task
+        from headwise.models.load import load
 
-    started = time.perf_counter()
-    task = own_task(model) if task is None else task
-    loaded = load(model, task=task, dtype=dtype, device=device, trust_remote_code=trust)
-    found = facts(loaded, time.perf_counter() - started)
+        started = time.perf_counter()
+        task = own_task(model) if task is None else task
+        loaded = load(model, task=task, dtype=dtype, device=device, trust_remote_code=trust)
+        took = time.perf_counter() - started
+    tried: list[str] = []
+    print("trying every quantity on a sentence …", file=sys.stderr, flush=True)
+    with options.phase("trying them", far=lambda: f"{len(tried)} tried, {tried[-1]} last" if tried else ""):
+        found = facts(loaded, took, tried.append)
     if json_ is not None:
         options.write_json(json_, found)
     if json_ != "-":
@@ -52,7 +60,7 @@ def doctor(
             print(line)
 
 
-def facts(model: Loaded, seconds: float) -> dict[str, Any]:
+def facts(model: Loaded, seconds: float, tried: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
     """All that is told, as JSON (docs/schemas/doctor.json)."""
     import torch
     import transformers
@@ -73,7 +81,7 @@ def facts(model: Loaded, seconds: float) -> dict[str, Any]:
         "bare": {stack: list(blocks) for stack, blocks in proof.bare.items()},
         "unseen": list(proof.unseen),
         "layers": _layers(model),
-        **_quantities(model),
+        **_quantities(model, tried),
         "memory": _costs(model),
     }
 
@@ -143,13 +151,17 @@ def _around(site: Site) -> str:
     return ", ".join(found)
 
 
-def _quantities(model: Loaded) -> dict[str, Any]:
+def _quantities(model: Loaded, tried: Callable[[str], None]) -> dict[str, Any]:
     """What each quantity takes on one sentence, or why it is not there."""
     from headwise.quantities import every
 
     trace = model.trace(SENTENCE, SENTENCE if model.is_encoder_decoder else None)
     names = [quantity.name for quantity in every() if quantity.kind != "explanation"]
-    return {"tokens": len(trace.text), "quantities": [{"name": name, **_tried(trace, name)} for name in names]}
+    found: list[dict[str, Any]] = []
+    for name in names:
+        found.append({"name": name, **_tried(trace, name)})
+        tried(name)
+    return {"tokens": len(trace.text), "quantities": found}
 
 
 def _tried(trace: Trace, name: str) -> dict[str, Any]:

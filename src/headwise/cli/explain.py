@@ -13,6 +13,7 @@ from headwise.cli import options
 
 if TYPE_CHECKING:
     from headwise.explanations.explanation import Explanation
+    from headwise.models.model import Model as Loaded
 
 HELP = """What an answer of a model rests on, and whether to believe it: a table, or a page with -o.
 
@@ -67,15 +68,23 @@ def explain(
     open_: Open = False,
 ) -> None:
     options.check_target(output)
-    from headwise.explanations.explain import explain_text
-
-    print(f"loading {model}, then asking it again and again without some of its words …", file=sys.stderr, flush=True)
+    options.check_first(models=[model])
+    options.check_json(json_)
     said = options.read_text(text)
-    with options.phase(f"asking {model} without some {units} of {len(said.split()):,} words"):
+    asked: list[int] = []
+    with options.telling(f"loading {model}"):
+        from headwise.explanations.explain import explain_text, load_predictor
+
+        loaded = load_predictor(model, task, device=device)
+    doing = f"asking {model} without some {units} of {_many(loaded, said, pair, truncate=truncate)}"
+    print(f"{doing}, again and again …", file=sys.stderr, flush=True)
+    hook = loaded.hf.register_forward_hook(lambda *_: asked.append(1))
+    with options.phase(doing, far=lambda: f"{len(asked):,} passes so far"):
         found = explain_text(
-            said, pair, model=model, task=task, target=target, rather=rather, of=of, at=at, generate=generate,
-            method=method, units=units, removal=removal, tests=tests, seed=seed, truncate=truncate, device=device,
+            said, pair, model=loaded, target=target, rather=rather, of=of, at=at, generate=generate, method=method,
+            units=units, removal=removal, tests=tests, seed=seed, truncate=truncate,
         )  # fmt: skip
+    hook.remove()
     if json_ is not None:
         options.write_json(json_, _document(found))
     if output is None:
@@ -93,6 +102,13 @@ def explain(
     print(f"wrote {output}", file=sys.stderr)
     if open_:
         webbrowser.open(output.resolve().as_uri())
+
+
+def _many(model: Loaded, text: str, pair: str | None, *, truncate: bool) -> str:
+    """How long the text is, as the page counts: a sign stands alone, as a word does."""
+    read = model.encode(text, None if model.is_encoder_decoder else pair, truncate=truncate)
+    count = len({unit for unit, special in zip(read.unit, read.special, strict=True) if not special})
+    return f"{count:,} words and signs"
 
 
 def _document(found: Explanation) -> dict[str, Any]:

@@ -7,7 +7,8 @@ number that was not measured is an error, not a pass.
 
 >>> failures(parsed(["sink_share > 5% and texts >= 8"]), {"sink_share": 0.07, "texts": 9})
 ['sink_share is 0.07 and texts is 9 (--fail-if "sink_share > 5% and texts >= 8")']
->>> failures(parsed(["verdict<with care"]), {"verdict": "yes"}, scales={"verdict": ("no", "with care", "yes")})
+>>> words = {"verdict": ("no", "with care", "yes")}
+>>> failures(parsed(["verdict<with care"], scales=words), {"verdict": "yes"}, scales=words)
 []
 """
 
@@ -59,13 +60,19 @@ class Condition:
     terms: tuple[Term, ...]
 
 
-def parsed(written: Iterable[str], names: Iterable[str] | None = None) -> list[Condition]:
+def parsed(
+    written: Iterable[str], names: Iterable[str] | None = None, *, scales: Scales | None = None
+) -> list[Condition]:
     """The conditions as written; refused before anything is run where they are none, or ask for what is not there."""
     conditions = [Condition(text, tuple(_term(part, text) for part in AND.split(text))) for text in written]
     known = None if names is None else list(names)
     for term in (term for condition in conditions for term in condition.terms):
         if known is not None and term.name not in known:
             raise unknown("number for --fail-if", term.name, known)
+        if term.name in (scales or {}):
+            _place(term, list((scales or {})[term.name]))
+        else:
+            _limit(term)
     return conditions
 
 
@@ -109,10 +116,18 @@ def _told(term: Term, found: Mapping[str, Found], scales: Scales) -> str:
 
 
 def _of_scale(term: Term, value: str, scale: Sequence[str]) -> str:
-    if term.value not in scale:
-        raise InputError(f"{term.name} of --fail-if must be one of {', '.join(scale)}, but {term.value!r} was given.")
-    holds = OPERATORS[term.operator](scale.index(value), scale.index(term.value))
+    holds = OPERATORS[term.operator](scale.index(value), _place(term, scale))
     return f"{term.name} is {value}" if holds else ""
+
+
+def _place(term: Term, scale: Sequence[str]) -> int:
+    """Of the word that is asked for, on its scale."""
+    if term.value not in scale:
+        raise InputError(
+            f'{term.name} of --fail-if must be one of {", ".join(scale)}, as "{term.name}<{scale[-2]}", but '
+            f"{term.value!r} was given."
+        )
+    return scale.index(term.value)
 
 
 def _of_heads(term: Term, values: Mapping[str, float]) -> str:
@@ -134,7 +149,10 @@ def _limit(term: Term) -> float:
     except ValueError:
         limit = math.nan
     if not math.isfinite(limit):
-        raise InputError(f"{term.name} of --fail-if must be compared with a number, but {term.value!r} was given.")
+        raise InputError(
+            f'{term.name} of --fail-if must be compared with a number, as "{term.name}<0.5", but {term.value!r} was '
+            "given."
+        )
     return limit
 
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from headwise.errors import InputError
+from headwise.errors import InputError, writing_to
+from headwise.models.folders import check_name
+from headwise.text.remote import is_address
+from headwise.text.streams import readable
 
 if TYPE_CHECKING:
     from headwise.models.model import Model as Loaded
@@ -80,19 +87,21 @@ def waiting(line: str) -> None:
 
 
 SOON, LATE = 3.0, 10.0  # seconds before a terminal, or a log, is told what takes so long
+GROWING = (1, 4, 12, 30)  # and again when it has taken so many times as long; then each time the last of these later
 
 
 @contextmanager
-def phase(doing: str, after: float | None = None) -> Iterator[None]:
-    """Nothing of a short one; of a long one a line when it has taken `after` seconds, and 4, 16, … times as many."""
+def phase(doing: str, after: float | None = None, far: Callable[[], str] = str) -> Iterator[None]:
+    """Nothing of a short one; of a long one a line after 10, 40, 120, 300 s and every 300 s, with how `far` it is."""
     over, began = threading.Event(), time.monotonic()
     first = after if after is not None else SOON if sys.stderr.isatty() else LATE
 
     def tell() -> None:
-        due = first
-        while not over.wait(max(0.0, began + due - time.monotonic())):
-            print(f"still {doing}, for {due:.0f} s …", file=sys.stderr, flush=True)
-            due *= 4
+        for times in chain(GROWING, count(2 * GROWING[-1], GROWING[-1])):
+            if over.wait(max(0.0, began + first * times - time.monotonic())):
+                return
+            known = f", {said}" if (said := far()) else ""
+            print(f"still {doing}, for {first * times:.0f} s{known} …", file=sys.stderr, flush=True)
 
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()
@@ -101,6 +110,66 @@ def phase(doing: str, after: float | None = None) -> Iterator[None]:
     finally:
         over.set()
         teller.join()
+
+
+RUNNING = "running "  # begins the line after which a run itself tells how far it is
+
+
+@contextmanager
+def telling(doing: str) -> Iterator[Callable[[str], None]]:
+    """Says at once what is done, and now and then that it still is, until the next line is told; then so of that."""
+    with ExitStack() as still:
+
+        def say(line: str) -> None:
+            still.close()
+            print(line, file=sys.stderr, flush=True)
+            if not line.startswith(RUNNING):
+                still.enter_context(phase(line.removesuffix(" …")))
+
+        say(f"{doing} …")
+        yield say
+
+
+def check_first(
+    *, models: Iterable[str] = (), corpora: Iterable[str | None] = (), out: str | Path | None = None
+) -> None:
+    """What a slip of the pen costs nothing to find, before torch is imported: paths that are not there, or no folder.
+
+    Names of the hub, addresses and standard input are left to whoever opens them; a model may be the folder of a
+    stored result.
+    """
+    for name in corpora:
+        if name is not None and name not in ("sample", "-") and not name.startswith("hf:") and not is_address(name):
+            _check_file(name)
+    for name in models:
+        if not os.path.isfile(os.path.join(name, "manifest.json")):
+            check_name(name)
+    if out is not None and not is_address(str(out)):
+        check_folder(Path(out))
+
+
+def _check_file(name: str) -> None:
+    try:
+        plain = stat.S_ISREG(os.stat(name).st_mode)
+    except FileNotFoundError:
+        plain = True
+    except (OSError, ValueError):  # too long, a NUL in it: told where it is opened
+        return
+    if plain:
+        with readable(name, Path(name)):
+            return
+
+
+def check_folder(folder: Path) -> None:
+    """Whether results can be written to it, as far as that can be seen without making it."""
+    with writing_to(folder):
+        if folder.exists() and not folder.is_dir():
+            raise OSError(errno.EEXIST, "")
+        there = next(up for up in (folder, *folder.absolute().parents) if up.exists())
+        if not there.is_dir():
+            raise OSError(errno.ENOTDIR, "")
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise OSError(errno.EACCES, "")
 
 
 @contextmanager
@@ -121,6 +190,11 @@ def layers_told(model: Loaded, every: float = 5.0) -> Iterator[None]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def check_json(where: str | None) -> None:
+    if where not in (None, "-"):
+        check_folder(Path(where).parent)
 
 
 def check_target(path: Path | None) -> None:

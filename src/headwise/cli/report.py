@@ -57,19 +57,20 @@ def report(
     card: Card = False,
     open_: Open = False,
 ) -> None:
-    from headwise.cli.settings import settings_of
-    from headwise.reports import report as make
-    from headwise.studies import STUDIES
+    options.check_first(models=[model], corpora=[corpus], out=out)
+    with options.telling(f"loading {model}") as say:
+        from headwise.cli.settings import settings_of
+        from headwise.reports import report as make
+        from headwise.studies import STUDIES
 
-    names = [name.strip() for name in studies.split(",")] if studies else None
-    path = make(
-        model, corpus=corpus, out=out, studies=names, budget=budget, task=task, device=device,
-        **run.reading(kind=kind, columns=columns, segments=segments, label=label, first=first),
-        settings=settings_of(",".join(names or STUDIES), None, set_ or []), truncate=truncate,
-        max_tokens=max_tokens, engine=engine, address=address, workers=workers, threads=threads, seed=seed,
-        progress="lines", controls=controls, command=shlex.join(["headwise", *sys.argv[1:]]),
-        say=lambda line: print(line, file=sys.stderr, flush=True),
-    )  # fmt: skip
+        names = [name.strip() for name in studies.split(",")] if studies else None
+        path = make(
+            model, corpus=corpus, out=out, studies=names, budget=budget, task=task, device=device,
+            **run.reading(kind=kind, columns=columns, segments=segments, label=label, first=first),
+            settings=settings_of(",".join(names or STUDIES), None, set_ or []), truncate=truncate,
+            max_tokens=max_tokens, engine=engine, address=address, workers=workers, threads=threads, seed=seed,
+            progress="lines", controls=controls, command=shlex.join(["headwise", *sys.argv[1:]]), say=say,
+        )  # fmt: skip
     if card:
         print((out / "card.md").read_text("utf-8"))
         return

@@ -59,6 +59,7 @@ def reproduce(
         return
     if paper is None or data is None:
         raise InputError("A paper and --data FOLDER must be given; `headwise reproduce --list` shows what there is.")
+    options.check_first(models=[model] if against is None else [model, against], out=out)
     from headwise.papers import Job
     from headwise.papers.items import chosen_items
     from headwise.papers.reproduce import reproduce as make
@@ -67,12 +68,13 @@ def reproduce(
     studies = list(dict.fromkeys(job.study for job in chosen if isinstance(job, Job)))
     if chosen and not studies and model != "demo":
         raise InputError(f"{paper} trains taggers of its own, so --model does not apply; leave it out.")
-    table = make(
-        paper, data=data, out=out, model=model, task=task, device=device, items=item or [],
-        first=first, controls=controls, control_texts=control_texts, against=against,
-        settings=_settings(paper, studies, set_), engine=engine, workers=workers,
-        threads=threads, say=lambda line: print(line, file=sys.stderr, flush=True),
-    )  # fmt: skip
+    with options.telling(f"loading {model}" if studies else f"running {paper}") as say:
+        table = make(
+            paper, data=data, out=out, model=model, task=task, device=device, items=item or [],
+            first=first, controls=controls, control_texts=control_texts, against=against,
+            settings=_settings(paper, studies, set_), engine=engine, workers=workers,
+            threads=threads, say=say,
+        )  # fmt: skip
     if json_ is not None:
         of = model if studies else None
         document = {"schema": "headwise-reproduce-1", "paper": paper, "model": of, "claims": table.to_dicts()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 
 from headwise.cli import options, run
 from headwise.cli.fail_if import FailIf, end, failures, parsed
+from headwise.cli.remembered import listed
 from headwise.errors import InputError
 
 HELP = """May a heatmap of this model's attention be shown as an explanation? Yes, with care, or no, on one page.
@@ -51,21 +51,25 @@ def verdict(
     max_tokens: run.MaxTokens = None,
     seed: run.Seed = 0,
 ) -> None:
-    from headwise.cli.settings import settings_of
-    from headwise.reports.make import verdict as make
-    from headwise.reports.onepage import card as card_of
-    from headwise.reports.verdict import DECISIONS, NAMES, plain
-
-    conditions = parsed(fail_if or [], NAMES)
+    options.check_first(models=[name], corpora=[corpus], out=out)
+    asks = dict.fromkeys(row[0] for row in listed("fail-if", _may_ask)) if fail_if else {}
+    scales = {"verdict": [row[1] for row in listed("fail-if", _may_ask) if len(row) > 1]} if fail_if else {}
+    conditions = parsed(fail_if or [], asks, scales=scales)
     if label is None and any("accuracy" in condition for condition in fail_if or []):
         raise InputError("accuracy is that of labelled texts, but no column of labels is named; give --label COLUMN.")
-    names = [one.strip() for one in studies.split(",")]
-    found = make(
-        name, corpus=corpus, out=out, studies=names, task=task, device=device,
-        **run.reading(kind=kind, columns=columns, segments=segments, label=label, first=first),
-        settings=settings_of(",".join(names), None, set_ or []), truncate=truncate, max_tokens=max_tokens,
-        seed=seed, progress="lines", say=lambda line: print(line, file=sys.stderr, flush=True),
-    )  # fmt: skip
+    with options.telling(f"loading {name}") as say:
+        from headwise.cli.settings import settings_of
+        from headwise.reports.make import verdict as make
+        from headwise.reports.onepage import card as card_of
+        from headwise.reports.verdict import plain
+
+        names = [one.strip() for one in studies.split(",")]
+        found = make(
+            name, corpus=corpus, out=out, studies=names, task=task, device=device,
+            **run.reading(kind=kind, columns=columns, segments=segments, label=label, first=first),
+            settings=settings_of(",".join(names), None, set_ or []), truncate=truncate, max_tokens=max_tokens,
+            seed=seed, progress="lines", say=say,
+        )  # fmt: skip
     if json_:
         print(json.dumps(plain(found.to_json()), ensure_ascii=False, indent=1))
     elif card:
@@ -73,4 +77,11 @@ def verdict(
     else:
         print(found.short)
         print(f"wrote {out}/verdict.html, verdict.md, verdict.json and card.md")
-    end(failures(conditions, found.found(), scales={"verdict": DECISIONS}))
+    end(failures(conditions, found.found(), scales=scales))
+
+
+def _may_ask() -> list[list[str]]:
+    """What --fail-if may ask: every name, and each word of the verdict, the worst first."""
+    from headwise.reports.verdict import DECISIONS, NAMES
+
+    return [*([name] for name in NAMES), *(["verdict", word] for word in DECISIONS)]

@@ -22,8 +22,9 @@ from headwise.errors import HeadwiseError, InputError, ModelError
 from headwise.models.both import mark_of
 from headwise.models.capture import quiet
 from headwise.models.encoders import ENCODER, encoder_alone
+from headwise.models.folders import check_folder
 from headwise.models.model import Model
-from headwise.models.own import given_extractor, learned_prefix, own_pair
+from headwise.models.own import given_extractor, own_pair
 from headwise.models.packaged import PACKAGED, SHIPPED, packaged_folder
 from headwise.models.proof import prove
 from headwise.models.senses import NoTokenizer, sense_of, textless
@@ -33,9 +34,6 @@ from headwise.models.tiny import tiny_extractor, tiny_model
 from headwise.results.records import DamagedError, read_record
 from headwise.traces import LongTrace, Top, Trace
 
-VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "source.spm",
-                "sentencepiece.bpe.model")  # fmt: skip
-PREFIXES = ("PREFIX_TUNING", "PROMPT_TUNING", "P_TUNING", "MULTITASK_PROMPT_TUNING")
 DEMO_TASKS = {"demo-nmt": "translation", "demo-llm": "causal-lm", "demo-whisper": "transcription"}
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
 
@@ -157,7 +155,7 @@ def _read(
         if name.endswith(".gguf") and Path(name).is_file():
             where, options = str(Path(name).parent), {**options, "gguf_file": Path(name).name}
         else:
-            _check_folder(where)
+            check_folder(where)
             options["use_safetensors"] = True
         with quiet():
             check_sizes(where)
@@ -193,40 +191,6 @@ def _check_complete(name: str, task: str | None, missing: Iterable[str]) -> None
             f"Every weight must come from the checkpoint, but {name} lacks {len(made_up)}, e.g. {made_up[0]}.{head} "
             "Load a checkpoint that has them."
         )
-
-
-def _check_folder(where: str) -> None:
-    folder = Path(where)
-    if where.startswith((".", "/", "~")) and not os.path.exists(where):
-        raise ModelError(
-            f"A model's folder must exist, but {where[:120]} does not (looked for from {Path.cwd()}); check the path."
-        )
-    if folder.is_file():
-        raise ModelError(
-            f"A model is a folder (or a .gguf file, or a name of the hub), but {where[:120]} is a file; give the "
-            "folder that save_pretrained wrote."
-        )
-    if not folder.is_dir():
-        return
-    if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
-        if read_record(folder / "adapter_config.json", {}).get("peft_type") in PREFIXES:
-            raise learned_prefix(where)
-        raise ModelError(
-            f"A model folder must hold a whole model, but {where} holds a PEFT adapter; merge it into its base "
-            "(peft: AutoPeftModel.from_pretrained(folder).merge_and_unload()) and save that."
-        )
-    if not (folder / "config.json").is_file():
-        raise ModelError(f"A model folder must hold a config.json, but {where} does not; pass a checkpoint's folder.")
-    if not any((folder / file).is_file() for file in (*VOCABULARIES, "preprocessor_config.json")):
-        raise ModelError(f"A model folder must hold its tokenizer, but {where} has no tokenizer.json or vocabulary.")
-    if list(folder.glob("*.safetensors")):
-        return
-    if list(folder.glob("*.bin")) or list(folder.glob("*.pt")):
-        raise ModelError(
-            f"Weights must be safetensors, but {where} holds only pickled ones, which may run code; convert "
-            "them with model.save_pretrained(folder) where you trust them."
-        )
-    raise ModelError(f"A model folder must hold *.safetensors, but {where} has none; save the model there.")
 
 
 def whole(text: str, most: int = 200) -> str:

@@ -8,25 +8,13 @@ next one that writes the same file.
 
 from __future__ import annotations
 
-import errno
 import glob
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
-from headwise.errors import InputError
-
-REASONS = {
-    errno.ENOSPC: "must have room; its disk is full. Free some space and run the same command again.",
-    errno.EDQUOT: "must have room; your quota is used up. Free some space and run the same command again.",
-    errno.EACCES: "must be writable; permission is denied. Choose another folder or change its mode.",
-    errno.EPERM: "must be writable; permission is denied. Choose another folder or change its mode.",
-    errno.EROFS: "must be writable; its file system is read-only. Choose another folder.",
-    errno.ENOTDIR: "must be a folder; there is a file in its way. Choose another folder.",
-    errno.EEXIST: "must be a folder; there is a file of that name. Choose another folder.",
-}
+from headwise.errors import writing_to
 
 
 def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
@@ -84,16 +72,6 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-@contextmanager
-def writing_to(folder: Path) -> Iterator[None]:
-    """Turn the operating system's refusals into one line."""
-    try:
-        yield
-    except OSError as error:
-        reason = REASONS.get(error.errno or 0, f"must be writable; got: {error.strerror or error}. Check it.")
-        raise InputError(f"Folder {folder} {reason}") from error
 
 
 def digest(*contents: bytes) -> str:

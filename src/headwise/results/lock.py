@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headwise.errors import InputError
-from headwise.results.files import writing_to
+from headwise.errors import InputError, writing_to
 
 LOCK = ".lock"
 

@@ -11,7 +11,7 @@ OUT/a, OUT/b          what was run for it; resumable, and opened the next time
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,7 @@ def compare(
     texts: int = 48,
     resamples: int = RESAMPLES,
     seed: int = 0,
+    say: Callable[[str], None] = lambda _: None,
     **options: Any,
 ) -> Result:
     """Compare two models, one model on two corpora, or two stored results (folders); b − a for every head.
@@ -115,6 +116,7 @@ def compare(
         same = b is None or (b == a and isinstance(a, str))
         second = _side(first.model or a if same else b, Path(out) / "b", corpus_b or corpus, study, seed, options)  # type: ignore[arg-type]
         _check_sides(first, second)
+        say("matching heads, and drawing the texts anew for intervals")
         table, told = _compared(first, second, chosen, options)
         table = table.fill_nan(None).drop_nulls("change")  # NaN: no text has the number, or it was not asked for
         return _written(Path(out), first, second, table, {**chosen, **told})
