@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import headwise as hw
-from headwise.viewer.long import page
+from headwise.viewer.long import page, payload
 
 pytestmark = pytest.mark.browser
 TEXT = " ".join(["the old dog sat in the sun and it was said again , of the river"] * 4)
@@ -46,3 +46,40 @@ def test_from_blocks_to_tokens(open_html, load, theme: str) -> None:
     assert "blue is below zero" in opened.page.locator(".panels").inner_text()
     opened.page.get_by_label("Head", exact=True).select_option("0")
     assert 'heads=["L1.H0"]' in opened.page.inner_text("p.none")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_opens_at_a_telling_head_and_says_what_a_cell_holds(open_html, load, theme: str) -> None:
+    trace = load("tiny:bert").trace(TEXT, keep=hw.Top(4, ("raw",)))
+    count = len(trace.tokens)
+    last = count % 64
+    (stack,) = payload(trace)["stacks"]
+    start = stack["start"]
+    name = f"L{start['head'][0]}.H{start['head'][1]}"
+    opened = open_html(page(trace), theme=theme)
+    assert name in opened.page.inner_text("h1")
+    assert opened.page.inner_text("p.opening").startswith(f"The page opens at {name}: of all heads that are no sinks")
+    assert opened.page.get_by_role("spinbutton").input_value() == str(start["query"])
+    assert start["key"] in said(opened)
+    whole = opened.page.locator(".panel").first
+    assert "A cell adds up 64 × 64 tokens, those at the end fewer" in whole.inner_text()
+    rows = -(-count // 64)
+    box = opened.page.get_by_role("img", name=f"blocks of {name}").bounding_box()
+    at = {"x": box["width"] - 5, "y": box["height"] / rows / 2}
+    opened.page.get_by_role("img", name=f"blocks of {name}").click(position=at)
+    mass = f"{float(trace.blocks()[start['head'][0], start['head'][1], 0, -1]):.1f}"[:-2]
+    assert f"The marked cell, 64 × {last}, adds up to a weight of {mass}" in whole.inner_text()
+    assert "; its 64 rows give 64 in all, 1 each" in whole.inner_text()
+    for line, key in zip(opened.page.locator("ol.keys li").all_inner_texts(), said(opened), strict=True):
+        assert line.endswith("(outside the cell)") == (key < count - last)
+    if start["others"]:
+        opened.page.click(f"p.opening button >> text={start['others'][0]}")
+        assert start["others"][0] in opened.page.inner_text("h1")
+    ground = opened.page.evaluate("""() => {
+      const map = document.querySelector('.tokens canvas');
+      const pixels = map.getContext('2d').getImageData(0, 0, map.width, map.height).data;
+      let white = 0;
+      for (let at = 0; at < pixels.length; at += 4) white += pixels[at] + pixels[at + 1] + pixels[at + 2] > 750;
+      return white / (map.width * map.height);
+    }""")
+    assert (ground > 0.3) == (theme == "light"), "the map stands on the page's own ground"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 
 import headwise as hw
 from headwise.errors import InputError
-from headwise.traces.long import BLOCK
+from headwise.traces.long import BLOCK, TopMaps
 from headwise.viewer.codes import decode
 from headwise.viewer.long import SIDE, _level, page, payload, telling
 from headwise.viewer.view import show
@@ -83,3 +84,28 @@ def test_in_a_notebook_it_is_shown_in_place(kept: hw.LongTrace, monkeypatch: pyt
     monkeypatch.setitem(show.__globals__, "in_notebook", lambda: True)  # subtle: headwise.viewer.view is the function
     assert kept.show() is kept
     assert kept._repr_html_().startswith("<iframe srcdoc=")
+
+
+def test_the_page_opens_at_the_sharpest_head_that_is_no_sink_and_says_so() -> None:
+    """Of three heads the first parks, the second looks near, the third from token 9 to token 2."""
+    whole = hw.load("tiny:bert").trace("a b c d e f g h i j k l", keep=hw.Top(2, ("raw",)))
+    tokens = len(whole.tokens)
+    key = torch.zeros(1, 3, tokens, 2, dtype=torch.int32)
+    value = torch.zeros(1, 3, tokens, 2)
+    value[0, 0, :, 0] = 0.9  # on [CLS]
+    key[0, 0, :, 1], value[0, 0, :, 1] = 9, 0.1
+    key[0, 1, :, 0], value[0, 1, :, 0] = torch.arange(tokens, dtype=torch.int32), 0.9
+    key[0, 2, :, 0], value[0, 2, :, 0] = 2, 0.01
+    key[0, 2, 9, 0], value[0, 2, 9, 0] = 2, 0.6
+    maps = TopMaps(key, value, 1 - value.sum(-1), torch.ones(1, 3, 1, 1))
+    facts = {name: torch.zeros(1, 3) for name in whole.facts["self"]}
+    made = replace(whole, maps={"self": {"raw": maps}}, facts={"self": facts})
+    start = payload(made)["stacks"][0]["start"]
+    assert (start["head"], start["query"], start["key"]) == ([0, 2], 9, 2)
+    assert start["others"] == []
+    assert start["why"] == (
+        "The page opens at L0.H2: of all heads that are no sinks, it looks most sharply at words more than 3 tokens "
+        "away; it was chosen for that and is not a typical head."
+    )
+    named = payload(made, heads=["L0.H1", "L0.H2"])["stacks"][0]["start"]
+    assert (named["head"], named["why"]) == ([0, 1], "The page opens at L0.H1: it was asked for.")

@@ -13,22 +13,25 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int32
 from torch import Tensor
 
 from headwise.errors import InputError
+from headwise.lamps import SINK
 from headwise.models.packaged import called
 from headwise.quantities import find
 from headwise.traces import LongTrace
 from headwise.traces.long import BLOCK
 from headwise.viewer.build import small_page
 from headwise.viewer.codes import decades, encode
-from headwise.viewer.of_trace import answer_of
-from headwise.viewer.payload import pretty
+from headwise.viewer.of_trace import answer_of, side_of
+from headwise.viewer.payload import Side, pretty
+from headwise.viewer.telling import REACH, parking, writes
 
 SIDE = 64  # blocks along a side of the overview, at most
 BUDGET = 9_000_000  # bytes of entries before they are written as text
 ENTRY = 4  # bytes of an entry
+OTHERS = 5  # heads that are named beside the one that the page opens with
 DECADES = 9  # from the largest entry of a head down to what counts as zero
 
 
@@ -61,6 +64,7 @@ def _stack(
     yield "tokens", BLOCK * 2**level  # of a cell
     chosen = _chosen(trace, stack, heads, len(names))
     yield "heads", [f"L{layer}.H{head}" for layer, head in chosen]
+    yield "start", _start(trace, stack, names, chosen, asked=heads is not None)
     yield "maps", {name: _maps(trace, name, stack, level, chosen) for name in names}
 
 
@@ -89,11 +93,45 @@ def telling(facts: Any, keys: int) -> Float[Tensor, "layer head"]:
     return (1 - facts["first"]) * (1 - facts["entropy"] / np.log(max(2, keys)))
 
 
+def _start(
+    trace: LongTrace, stack: str, names: Sequence[str], chosen: Sequence[tuple[int, int]], *, asked: bool
+) -> dict[str, Any]:
+    """The head, query and key that the page opens with, other sharp heads, and why: by the entries that are kept."""
+    name = "raw" if "raw" in trace.maps[stack] else names[0]
+    top, queries, keys = trace.top(name, stack=stack), side_of(trace.queries(stack)), side_of(trace.keys(stack))
+    far, parked = _where(top.key, queries, keys, square=queries == keys)
+    weight = torch.where(far, top.value, 0.0)
+    score = weight.amax(-1).mean(-1)
+    if find(name).distribution:
+        score[torch.where(parked, top.value, 0.0).sum(-1).mean(-1) >= SINK] = -1.0
+    order = chosen if asked else sorted(chosen, key=lambda place: -float(score[place]))
+    place = order[0]
+    query = int(weight[place].amax(-1).argmax())
+    key = int(top.key[place][query][int(weight[place][query].argmax())])
+    others = [f"L{layer}.H{head}" for layer, head in order[1 : 1 + OTHERS] if score[layer, head] > 0]
+    here = f"L{place[0]}.H{place[1]}"
+    telling = f"of all heads that are no sinks, it looks most sharply at words more than {REACH} tokens away"
+    why = "it was asked for" if asked else f"{telling}; it was chosen for that and is not a typical head"
+    return {"head": [*place], "query": query, "key": key, "others": others, "why": f"The page opens at {here}: {why}."}
+
+
+def _where(
+    key: Int32[Tensor, "layer head query top"], queries: Side, keys: Side, *, square: bool
+) -> tuple[Bool[Tensor, "layer head query top"], Bool[Tensor, "layer head query top"]]:
+    """Of every kept entry, whether it goes from a word to a word far away, and whether its key is a parking place."""
+    rows = torch.arange(len(queries))[None, None, :, None]
+    causal = square and not bool((key > rows).any())
+    places = torch.from_numpy(parking(keys, causal=causal))[key.long()]
+    asks = ~torch.tensor(queries.special) if square else torch.from_numpy(writes(queries))
+    near = ((key - rows).abs() <= REACH) & square
+    return asks[None, None, :, None] & ~places & ~near, places
+
+
 def _maps(trace: LongTrace, name: str, stack: str, level: int, chosen: list[tuple[int, int]]) -> dict[str, Any]:
     kept, blocks = trace.top(name, stack=stack), trace.blocks(name, level=level, stack=stack)
     return {
         "label": find(name).label, "about": find(name).about, "shape": list(blocks.shape), "k": kept.key.shape[-1],
-        "signed": find(name).signed,
+        "signed": find(name).signed, "unit": find(name).unit, "shares": find(name).distribution,
         "blocks": _packed(blocks.flatten(2)), "shown": _shares(kept.value, kept.rest),
         "heads": {f"L{layer}.H{head}": _entries(kept.key[layer, head], kept.value[layer, head])
                   for layer, head in chosen},

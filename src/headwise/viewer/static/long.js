@@ -1,15 +1,21 @@
 (() => {
-  const first = data.stacks[0].heads[0].match(/L(\d+)\.H(\d+)/);
-  const state = { stack: 0, quantity: Object.keys(data.stacks[0].maps)[0], layer: Number(first[1]), head: Number(first[2]), cell: null, query: null };
+  const state = { stack: 0, quantity: Object.keys(data.stacks[0].maps)[0], layer: 0, head: 0, cell: null, query: null };
 
   const stack = () => data.stacks[state.stack];
   const maps = () => stack().maps[state.quantity];
+  /* to the head that is worth opening, and there to the entry that made it so */
+  const begin = () => {
+    const { head, query, key } = stack().start;
+    Object.assign(state, { layer: head[0], head: head[1], query, cell: [query, key].map((at) => Math.floor(at / stack().tokens)) });
+  };
+  begin();
   const short = (x, digits) => Number(x).toPrecision(digits);
   /* three digits in sixteen bits, as viewer/codes.py says */
   const decoded = (code, floor) => {
     const count = Math.abs(code), decade = count < 1000 ? 0 : Math.floor((count - 100) / 900);
     return Math.sign(code) * Number(`${count - 900 * decade}e${decade + floor}`);
   };
+  const ground = () => getComputedStyle(document.documentElement).getPropertyValue("--panel").trim();
   const colour = (share) => `rgba(${share < 0 ? "0, 114, 178" : "213, 94, 0"}, ${(0.9 * Math.sqrt(Math.min(1, Math.abs(share)))).toFixed(3)})`;
 
   const cells = (layer, head) => {
@@ -57,7 +63,7 @@
   const drawOverview = (where) => {
     const [, , rows, columns] = maps().shape, pen = where.getContext("2d");
     const w = where.width / columns, h = where.height / rows;
-    pen.fillStyle = "#fff";
+    pen.fillStyle = ground();
     pen.fillRect(0, 0, where.width, where.height);
     cells(state.layer, state.head).forEach((share, at) => {
       pen.fillStyle = colour(share / 127);
@@ -70,7 +76,7 @@
   const drawTokens = (where, rows, columns) => {
     const pen = where.getContext("2d"), e = entries();
     const w = where.width / (columns[1] - columns[0]), h = where.height / (rows[1] - rows[0]);
-    pen.fillStyle = "#fff";
+    pen.fillStyle = ground();
     pen.fillRect(0, 0, where.width, where.height);
     for (let q = rows[0]; q < rows[1]; q += 1) for (const [key, weight] of rowOf(q)) {
       if (key < columns[0] || key >= columns[1]) continue;
@@ -93,11 +99,12 @@
     const from = Math.max(0, at - 3);
     return [element("span", {}, `${tokens.slice(from, at).join(" ")} `), element("strong", {}, tokens[at]), element("span", {}, ` ${tokens.slice(at + 1, at + 4).join(" ")}`)];
   };
-  const strongest = () => {
+  const strongest = ([from, to]) => {
     const list = element("ol", { class: "keys" });
     for (const [key, weight] of rowOf(state.query)) {
-      const item = element("li", {}, `${short(weight, 3)} \u00b7 ${key}: `);
-      item.append(...around(stack().keys, key));
+      const outside = key < from || key >= to;
+      const item = element("li", outside ? { class: "muted" } : {}, `${short(weight, 3)} \u00b7 ${key}: `);
+      item.append(...around(stack().keys, key), ...(outside ? [" (outside the cell)"] : []));
       list.append(item);
     }
     return list;
@@ -129,20 +136,30 @@
     panel.append(map, element("p", { class: "muted" }, "Each row is a token that attends: click one, or give its number."),
       element("label", {}, "Token", step));
     const said = element("p", { class: "said" });
-    said.append(...around(s.queries, query), element("span", {}, " attends most to"));
-    panel.append(said, strongest());
+    said.append(...around(s.queries, query), element("span", {}, " attends most, of the whole text, to"));
+    panel.append(said, strongest(columns));
     return panel;
   };
 
+  /* why the page opens where it does, and other heads to go on with */
+  const opening = () => {
+    const { why, others } = stack().start, line = element("p", { class: "muted opening" }, why, ...(others.length ? [" Sharp too:"] : []));
+    for (const name of others) {
+      const go = element("button", { type: "button" }, name);
+      go.addEventListener("click", () => { [state.layer, state.head] = name.match(/\d+/g).map(Number); state.cell = null; draw(); });
+      line.append(" ", go);
+    }
+    return line;
+  };
   const choosing = (label, names, chosen, choose) => chooser(label, names, chosen, (at) => { choose(at); draw(); });
   const draw = () => {
     const s = stack(), m = maps(), [layers, heads, rows, columns] = m.shape;
     state.layer = Math.min(state.layer, layers - 1);
     state.head = Math.min(state.head, heads - 1);
     if (!state.cell) { state.cell = largest(); state.query = null; }
-    const here = headName(state.layer, state.head), quantities = Object.keys(s.maps), again = (change) => (at) => { change(at); state.cell = null; };
+    const here = headName(state.layer, state.head), quantities = Object.keys(s.maps), again = (change) => (at) => { state.cell = null; change(at); };
     const bar = element("div", { class: "bar" });
-    if (data.stacks.length > 1) bar.append(choosing("Attention", data.stacks.map((x) => x.name), state.stack, again((at) => { state.stack = at; })));
+    if (data.stacks.length > 1) bar.append(choosing("Attention", data.stacks.map((x) => x.name), state.stack, again((at) => { state.stack = at; begin(); })));
     bar.append(choosing("Shown", quantities.map((q) => s.maps[q].label), quantities.indexOf(state.quantity), (at) => { state.quantity = quantities[at]; }));
     bar.append(choosing("Layer", [...Array(layers).keys()].map(String), state.layer, again((at) => { state.layer = at; })));
     bar.append(choosing("Head", [...Array(heads).keys()].map((h) => `${h}${s.heads.includes(headName(state.layer, h)) ? " \u00b7 tokens" : ""}`), state.head, again((at) => { state.head = at; })));
@@ -151,13 +168,17 @@
     whole.addEventListener("click", (event) => { state.cell = pointed(event, whole, rows, columns); state.query = null; draw(); });
     const mass = cells(state.layer, state.head)[state.cell[0] * columns + state.cell[1]] / 127 * m.blocks.tops[state.layer][state.head];
     const kept = m.shown[state.layer][state.head];
+    const [down, across] = [span(state.cell[0], s.queries), span(state.cell[1], s.keys)].map(([from, to]) => to - from);
+    const given = m.shares ? `; its ${down} rows give ${down} in all, 1 each` : "";
+    const last = [s.queries, s.keys].some((side) => side.length % s.tokens) ? ", those at the end fewer" : "";
     const left = element("div", { class: "panel" }, element("h2", {}, "The whole text, in blocks"), whole,
-      element("p", { class: "muted" }, `A cell adds up ${s.tokens} \u00d7 ${s.tokens} tokens: queries go down, keys to the right, and nothing is left out. The marked cell holds ${short(mass, 2)}. Colour is the square root of the share of the largest cell${m.signed ? "; blue is below zero" : ""}.`));
+      element("p", { class: "muted" }, `A cell adds up ${s.tokens} \u00d7 ${s.tokens} tokens${last}: queries go down, keys to the right, and nothing is left out. The marked cell, ${down} \u00d7 ${across}, adds up to a ${m.unit} of ${short(mass, 2)}${given}. Colour is the square root of the share of the largest cell${m.signed ? "; blue is below zero" : ""}.`));
     app.replaceChildren(
       element("h1", {}, `${data.model}: where ${here} looks in ${s.queries.length.toLocaleString("en")} tokens`),
       ...(data.answer ? [element("p", { class: "answer" }, element("strong", {}, data.answer))] : []),
       element("p", { class: "muted" }, `${m.about} Of each row the ${m.k} strongest entries are kept${kept === null ? "" : `, ${Math.round(100 * kept)} % of this head in all`}. Proved to ${data.error}.`),
-      bar, element("div", { class: "panels" }, left, zoomed()));
+      opening(), bar, element("div", { class: "panels" }, left, zoomed()));
   };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
   draw();
 })();
