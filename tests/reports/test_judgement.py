@@ -85,6 +85,14 @@ def test_numbers_are_the_means_over_heads_and_shares_of_heads() -> None:
     assert set(by_name) <= set(NAMES)
 
 
+@pytest.mark.parametrize(("alike", "told"), [(0.05, True), (0.049, False), (None, False)])
+def test_weight_on_tokens_that_send_the_same_is_told_where_it_lights_the_lamp(alike: float | None, told: bool) -> None:
+    table = pl.DataFrame([row("all", 0.4, "no", True), row("L0.H0", 0, "yes", False)])
+    same = {} if alike is None else {f"shared{end}": alike for end in ("", "_low", "_high")}
+    names = [one.name for one in numbers_of(table.with_columns(**{name: pl.lit(of) for name, of in same.items()}))]
+    assert ("shared" in names) == told
+
+
 @pytest.mark.parametrize(
     ("show", "needed", "said"),
     [

@@ -149,7 +149,13 @@ def test_a_vote_says_how_many_heads_it_is_true_of_and_why_it_is_held_back() -> N
     assert clauses(0.8, 0.4) == [no, f"{yes}; yes, but held back: not to be shown (Unique?)"]
     assert clauses(0.8, 0.1) == [some, yes]
     assert clauses(0.8, 0.1, parked=0.5) == [some, f"{yes}; a sink: 50 % of the weight is parked"]
-    assert clauses(0.8, 0.1, unique=1.0) == [f"{some}; yet no other distribution gives the output", yes]
+    assert clauses(0.8, 0.4, unique=1.0)[0] == f"{no}; yet no other distribution gives the output"
+    assert clauses(0.8, 0.1, unique=1.0) == [f"{some}; no other distribution gives the output", yes]
+
+
+def test_a_run_of_a_version_that_did_not_count_them_is_read_as_before() -> None:
+    older = table([(0.0, 0.9, 0.1)], 0.8).drop("shared", "shared_low", "shared_high")
+    assert [answer.vote.verdict for answer in Lit().answers(older, SETTING) if answer.vote] == ["yes", "yes"]
 
 
 def test_texts_that_are_too_short_have_no_say() -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 import polars as pl
 
-from headwise.lamps import SINK
+from headwise.lamps import SINK, WIDTH_SMALL
 from headwise.models.packaged import real_name
 from headwise.reports.answers import ABLATION, MATTERS, Results, answers_of, said_of, summary, verdict
 from headwise.reports.intervals import of_enough, with_intervals
@@ -34,12 +34,15 @@ SHARES = {
     "carried": "of what is sent follows the weights",
     "parked": "of the weight is parked on no word (special tokens, periods, commas; a decoder's first token)",
 }
+ALIKE = (
+    "of the weight is on tokens that send the same, as a word that is there twice: how they share it changes nothing"
+)
 COUNTS = {
     "sink_share": f"of the heads are sinks: {percent(SINK)} of their weight or more is parked on no word",
     "shown_share": "of the heads have maps that may be shown",
 }
 BEHIND: Mapping[Tested, tuple[str, ...]] = {  # the numbers that a vote of `lamps` rests on; they are in its table
-    "unique": ("null_share", "unique_rows"),
+    "unique": ("null_share", "unique_rows", "shared"),
     "carries": ("carried", "parked"),
 }
 Decision = Verdict | Literal["undecided"]  # where no vote counts
@@ -167,7 +170,8 @@ def numbers_of(table: pl.DataFrame, needed: Sequence[str] | None = None) -> tupl
     whole, heads = table.row(by_predicate=pl.col("name") == ALL, named=True), table.filter(pl.col("name") != ALL)
     texts = int(whole["texts"])
     means = [Number(name, says, whole[name], whole[f"{name}_low"], whole[f"{name}_high"], texts)
-             for name, says in SHARES.items()]  # fmt: skip
+             for name, says in {**SHARES, "shared": ALIKE}.items()
+             if name in SHARES or (whole.get(name) or 0.0) >= WIDTH_SMALL]  # fmt: skip
     counts: dict[str, Any] = {"sink_share": heads["sink"].mean(), "shown_share": (heads["show"] == "yes").mean()}
     shown = heads.filter(pl.col("show") == "yes")
     says = dict(COUNTS)

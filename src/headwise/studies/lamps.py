@@ -230,6 +230,6 @@ def _but(mean: Lamps, question: Literal["unique", "carries"], whole: Mapping[str
     if question == "carries":
         return f"; yes, but held back: {held_back(mean)}" if mean.carries.held else ""
     if whole["unique_rows"] >= 1:
-        return "; yet no other distribution gives the output"
-    alike = whole["shared"] >= WIDTH_SMALL
-    return f"; {percent(whole['shared'])} of the weight is on tokens that send the same" if alike else ""
+        return f"; {'' if _colour(mean, question) == 'green' else 'yet '}no other distribution gives the output"
+    alike = whole.get("shared") or 0.0  # a run of an earlier version has none
+    return f"; {percent(alike)} of the weight is on tokens that send the same" if alike >= WIDTH_SMALL else ""

@@ -70,7 +70,7 @@ def readings(trace: Trace, *, stack: str | None = None) -> list[list[Head]]:
 def head_of(numbers: Mapping[str, Any], *, on: str = "") -> Head:
     """What is known of a head, from numbers by their names."""
     return Head(
-        null_share=numbers["null_share"], unique_rows=numbers["unique_rows"], shared=numbers["shared"],
+        null_share=numbers["null_share"], unique_rows=numbers["unique_rows"], shared=numbers.get("shared"),
         carried=numbers["carried"],
         parked=numbers["parked"], sent=numbers["sent"], on=on,
     )  # fmt: skip
