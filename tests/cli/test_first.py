@@ -37,8 +37,9 @@ SLIPS = [
     (["report", "--out", "file/out"], "headwise: Folder file/out must be a folder; there is a file in its way."),
     (["align", "--model", "demo-nmt", "--source", "nope", "--target", "file", "--out", "out"],
      "headwise: nope must be readable, but it is not (No such file or directory); check the name.\n"),
-    (["compare", "a", "b", "--fail-if", "sink_share.mean<<3", "--out", "out"],
-     "headwise: sink_share.mean of --fail-if must be compared with a number, as \"sink_share.mean"),
+    (["compare", "a", "b", "--fail-if", "sink_share.mean>few", "--out", "out"],
+     'headwise: sink_share.mean of --fail-if must be compared with a number, as "sink_share.mean<0.5", but'),
+    (["verdict", "--fail-if", "carried<<3"], "headwise: A condition of --fail-if must be NAME OPERATOR VALUE, as "),
 ]  # fmt: skip
 
 

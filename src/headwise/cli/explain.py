@@ -79,7 +79,7 @@ def explain(
     doing = f"asking {model} without some {units} of {_many(loaded, said, pair, truncate=truncate)}"
     print(f"{doing}, again and again …", file=sys.stderr, flush=True)
     hook = loaded.hf.register_forward_hook(lambda *_: asked.append(1))
-    with options.phase(doing, far=lambda: f"{len(asked):,} passes so far"):
+    with options.phase(doing, far=lambda: f"{len(asked):,} pass{'es' * (len(asked) != 1)} so far"):
         found = explain_text(
             said, pair, model=loaded, target=target, rather=rather, of=of, at=at, generate=generate, method=method,
             units=units, removal=removal, tests=tests, seed=seed, truncate=truncate,

@@ -40,7 +40,7 @@ OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
     "=": operator.eq,
 }  # fmt: skip
-TERM = re.compile(r"\s*([A-Za-z][\w.-]*)\s*(<=|>=|==|!=|<|>|=)\s*(\S(?:.*\S)?)\s*")
+TERM = re.compile(r"\s*([A-Za-z][\w.-]*)\s*(<=|>=|==|!=|<|>|=)\s*([^\s<>=!](?:.*\S)?)\s*")
 AND = re.compile(r"\s+and\s+")
 SHAPE = 'must be NAME OPERATOR VALUE, as "sink_share>0.05" or "verdict<yes"'
 
@@ -60,11 +60,16 @@ class Condition:
     terms: tuple[Term, ...]
 
 
+def read(written: Iterable[str]) -> list[Condition]:
+    """The conditions as written, whatever their names and values."""
+    return [Condition(text, tuple(_term(part, text) for part in AND.split(text))) for text in written]
+
+
 def parsed(
     written: Iterable[str], names: Iterable[str] | None = None, *, scales: Scales | None = None
 ) -> list[Condition]:
     """The conditions as written; refused before anything is run where they are none, or ask for what is not there."""
-    conditions = [Condition(text, tuple(_term(part, text) for part in AND.split(text))) for text in written]
+    conditions = read(written)
     known = None if names is None else list(names)
     for term in (term for condition in conditions for term in condition.terms):
         if known is not None and term.name not in known:

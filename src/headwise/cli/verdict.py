@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from headwise.cli import options, run
-from headwise.cli.fail_if import FailIf, end, failures, parsed
+from headwise.cli.fail_if import FailIf, end, failures, parsed, read
 from headwise.cli.remembered import listed
 from headwise.errors import InputError
 
@@ -52,6 +52,7 @@ def verdict(
     seed: run.Seed = 0,
 ) -> None:
     options.check_first(models=[name], corpora=[corpus], out=out)
+    read(fail_if or [])  # before the names are asked for, which may import torch
     asks = dict.fromkeys(row[0] for row in listed("fail-if", _may_ask)) if fail_if else {}
     scales = {"verdict": [row[1] for row in listed("fail-if", _may_ask) if len(row) > 1]} if fail_if else {}
     conditions = parsed(fail_if or [], asks, scales=scales)
