@@ -20,9 +20,9 @@ from headwise.viewer.of_trace import page_of_trace
     [
         (Answered("label", (("positive", 0.972), ("negative", 0.028))), "The model says: positive (97\u00a0%), negative (3\u00a0%)"),
         (Answered("next-token", (("“ city”", 0.25),)), "Next comes: “ city” (25\u00a0%)"),
-        (Answered("sentence", (("“A b.”", 0.5),)), "Nearest of the sample sentences: “A b.” (cos 0.50)"),
-        (Answered("sentence", (("“A b.”", 0.3),)), "Nearest of the sample sentences: “A b.” (cos 0.30)"),
-        (Answered("sentence", (("“A b.”", 0.29),)), "None of the sample sentences is near; the nearest: “A b.” (cos 0.29)"),
+        (Answered("sentence", (("“A b.”", 0.5),), size=7), "A sentence vector of 7 numbers, the mean over its tokens; of the sample sentences that headwise brings the nearest is “A b.” (cos 0.50)"),
+        (Answered("sentence", (("“A b.”", 0.3),), size=7), "A sentence vector of 7 numbers, the mean over its tokens; of the sample sentences that headwise brings the nearest is “A b.” (cos 0.30)"),
+        (Answered("sentence", (("“A b.”", 0.29),), size=7), "A sentence vector of 7 numbers, the mean over its tokens"),
         (Answered("labels", (("urgent", 0.6), ("spam", 0.002))), "Each by itself, the model says: urgent (60\u00a0%), spam (<\u00a01\u00a0%)"),
         (Answered("number", (("LABEL_0", 0.09512),)), "The model gives: LABEL_0 0.09512"),
         (Answered("target", (("“the cat”", 0.0),)), "The target read here: “the cat” (0\u00a0% a token)"),
@@ -146,6 +146,7 @@ def test_an_encoder_names_the_nearest_sentence_and_a_bare_decoder_nothing(load) 
     found = answered(model, model.encode("the old city"))
     assert found is not None
     assert found.kind == "sentence"
+    assert found.size == model.hf.config.hidden_size
     ((sentence, cosine),) = found.choices
     assert len(sentence) <= 72
     assert -1 <= cosine <= 1

@@ -198,3 +198,26 @@ def test_nan_cannot_reach_a_manifest(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         write(tmp_path, error=float("nan"))
     assert listing(tmp_path) == {}
+
+
+def test_a_notebook_shows_a_line_and_the_head_of_the_table(tmp_path):
+    facts = {"model": {"name": "<b>m</b>"}, "plan": {"corpus": {"name": "c.txt"}}, "documents": 1200}
+    table = pl.DataFrame({"<i>": [f"row {n} <u>" for n in range(7)], "x": [0.123456, *[float("nan")] * 6]})
+    result = write_result(tmp_path / "out", {"study": "surface", **facts}, table, STATE, figures())
+    line = f"surface of <b>m</b> on c.txt, 1,200 texts, 7 rows, figures fig2, fig1, in {tmp_path / 'out'}"
+    assert repr(result) == f"<headwise.Result {line}: .table, .figure(name)>"
+    html = result._repr_html_()
+    assert html.startswith("<p>surface of &lt;b&gt;m&lt;/b&gt; on c.txt, 1,200 texts")
+    assert "<th>&lt;i&gt;</th><th>x</th></tr><tr><td>row 0 &lt;u&gt;</td><td>0.1235</td></tr>" in html
+    assert (html.count("<tr>"), "<td>–</td>" in html) == (6, True)
+    assert html.endswith("<p>… 7 rows in all: .table</p>")
+
+
+def test_what_was_altered_is_still_told(tmp_path):
+    folder = write(tmp_path / "out").folder
+    result = open_result(folder)
+    (folder / "table.parquet").write_bytes(b"")
+    assert repr(result).startswith(
+        "<headwise.Result surface of None on None, a table that cannot be read, figures fig2"
+    )
+    assert "open it again" in result._repr_html_()

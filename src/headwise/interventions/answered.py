@@ -9,7 +9,7 @@
     translation    its own translation, and its probability a token           encoder–decoders with a head
     target         a target that it would not write itself, with the same     the same
     span           the part of a text that answers a question                 heads that point at answers
-    sentence       the nearest of some sentences, by the cosine of vectors    encoders without a head
+    sentence       a vector, and the nearest of some sentences by its cosine  encoders without a head
 
 A model without a head that is no encoder has no answer: None; nor has a masked language model without a mask, or a
 head for questions without a question and a text, which `unanswered` tells.
@@ -49,7 +49,7 @@ COMPARED, STEP = 24, 3  # so many of them, a third of those there are: the sampl
 LED = {"label": "The model says", "token-label": "It labels", "next-token": "Next comes",
        "labels": "Each by itself, the model says", "number": "The model gives", "masked-token": "For the mask it says",
        "translation": "It translates this as", "target": "The target read here",
-       "span": "It answers", "sentence": "Nearest of the sample sentences"}  # fmt: skip
+       "span": "It answers"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,17 +59,24 @@ class Answered:
     kind: str
     choices: tuple[tuple[str, float], ...]
     rest: str = ""  # of the words that are not told
+    size: int = 0  # numbers of a sentence's vector
 
     @property
     def says(self) -> str:
-        """In one line: "The model says positive (97 %), negative (3 %)"."""
+        """In one line: "The model says positive (97 %), negative (3 %)".
+
+        Of a sentence what the model gives, and its neighbour only where that is near: else it tells nothing.
+        """
         told = ", ".join(
             f"{name} {number(of, '.4g')}" if self.kind == "number" else f"{short(name)} ({_sure(self.kind, of)})"
             for name, of in self.choices
         )
         told += f", {self.rest}" if self.rest else ""
-        far = self.kind == "sentence" and self.choices[0][1] < NEAR
-        return f"{'None of the sample sentences is near; the nearest' if far else LED[self.kind]}: {told}"
+        if self.kind != "sentence":
+            return f"{LED[self.kind]}: {told}"
+        given = f"A sentence vector of {self.size} numbers, the mean over its tokens"
+        near = self.choices[0][1] >= NEAR
+        return f"{given}; of the sample sentences that headwise brings the nearest is {told}" if near else given
 
 
 def short(words: str) -> str:
@@ -209,7 +216,7 @@ def _nearest(model: Model, text: Encoding) -> Answered:
     vectors = _vectors(model, [text, *(coded for _, coded in others)])
     near = (vectors[1:] @ vectors[0]).clamp(-1, 1)
     at = int(near.argmax())
-    return Answered("sentence", ((f"“{others[at][0]}”", float(near[at])),))
+    return Answered("sentence", ((f"“{others[at][0]}”", float(near[at])),), size=vectors.shape[-1])
 
 
 @cache

@@ -21,6 +21,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -34,12 +35,14 @@ from headwise.errors import InputError, UnknownNameError
 from headwise.results.files import digest, digest_of, write_files
 from headwise.results.inline import inline
 from headwise.results.records import EVERY, DamagedError, Shape, fits, inside, parse_record, read_record
+from headwise.results.shown import shown
 from headwise.text.terminal import visible
 
 if TYPE_CHECKING:
     import altair as alt
 
 FORMAT = 1
+ROWS, WIDE = 5, 60  # of a table that a notebook shows, and letters of a cell
 NEAR = 4  # results that are named where one is not there
 COMPOSED = {  # which class of altair a figure is, by its own key
     "layer": "LayerChart", "hconcat": "HConcatChart", "vconcat": "VConcatChart", "concat": "ConcatChart",
@@ -62,6 +65,33 @@ class Result:
 
     folder: Path
     manifest: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"<headwise.Result {self._line()}: .table, .figure(name)>"
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the line, and the first rows of the table."""
+        try:
+            table = shown(self.table.head(ROWS))
+        except InputError as error:
+            return f"<p>{escape(self._line())}</p><p>{escape(str(error))}</p>"
+        heads = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
+        rows = "".join(f"<tr>{''.join(f'<td>{escape(_cell(one))}</td>' for one in row)}</tr>" for row in table.rows())
+        more = f"<p>… {len(self.table):,} rows in all: .table</p>" if len(self.table) > ROWS else ""
+        return f"<p>{escape(self._line())}</p><table><tr>{heads}</tr>{rows}</table>{more}"
+
+    def _line(self) -> str:
+        """Study, model, corpus, texts, rows, figures; also of a folder that was altered since."""
+        of = self.manifest
+        model, corpus = of.get("model") or {}, (of.get("plan") or {}).get("corpus") or {}
+        try:
+            rows = f"{len(self.table):,} rows"
+        except InputError:
+            rows = "a table that cannot be read"
+        figures = f"figures {', '.join(self.figures)}" if self.figures else "no figure"
+        texts = f", {of['documents']:,} texts" if isinstance(of.get("documents"), int) else ""
+        what = f"{of.get('study')} of {model.get('name')} on {corpus.get('name')}"
+        return visible(f"{what}{texts}, {rows}, {figures}, in {self.folder}")
 
     @cached_property
     def table(self) -> pl.DataFrame:
@@ -131,6 +161,14 @@ class Result:
         if digest(content) != self.manifest["files"][name]["sha256"]:
             raise InputError(f"{self.folder / name} was written anew after the result was opened; open it again.")
         return content
+
+
+def _cell(value: Any) -> str:
+    """A cell as people read it: four digits, and no more of a text than a line."""
+    if value is None:
+        return "–"
+    told = f"{value:.4g}" if isinstance(value, float) else visible(str(value))
+    return told if len(told) <= WIDE else f"{told[: WIDE - 1]}…"
 
 
 class Results(dict[str, Result]):
