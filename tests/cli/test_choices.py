@@ -16,7 +16,7 @@ import torch
 
 from headwise.cli.inspect import _cell, _chosen, _rich_table, _verdict, telling_head
 from headwise.cli.tables import chosen
-from headwise.cli.view import LARGE, choices_of, written
+from headwise.cli.view import LARGE, choices_of, view, written
 from headwise.errors import InputError
 from headwise.studies import STUDIES
 from headwise.traces import NullSpace, Trace
@@ -211,3 +211,28 @@ def test_what_a_study_is_about_comes_first() -> None:
     rows = pl.DataFrame({"part": ["attention", "head", "correlation", "head"], "value": [0.9, 0.1, 0.2, 0.3]})
     assert chosen(rows, None, None, STUDIES["ablation"].first_by)["value"].to_list() == [0.3, 0.1, 0.9, 0.2]
     assert chosen(rows, None, "-value", STUDIES["ablation"].first_by)["value"].to_list() == [0.9, 0.3, 0.2, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"off": "L0.H1,cross.L1.H1"}, r"A head is named L5.H3, or cross L1.H2 .* but got 'cross.L1.H1'"),
+        ({"off": "L3"}, "but got 'L3'"),
+        ({"with_": "norm,globnec"}, "There is no quantity 'globnec'; .* Did you mean 'globenc'"),
+        ({"quantities": "raws"}, "Did you mean 'raw'"),
+    ],
+)
+def test_a_misspelt_name_is_refused_before_a_model_is_loaded(
+    asked: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("headwise.models.load.load", lambda *_, **__: pytest.fail("the model was loaded"))
+    with pytest.raises(InputError, match=says):
+        view("a text", out=tmp_path / "page.html", **asked)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_head_that_is_not_there_is_refused_before_anything_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("headwise.cli.options.read_by", lambda *_, **__: pytest.fail("the text was traced"))
+    with pytest.raises(InputError, match="Layers of tiny:bert go from 0 to 2, but 9 was asked for"):
+        view("a text", out=tmp_path / "page.html", model="tiny:bert", off="L9.H0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import webbrowser
 from collections.abc import Mapping, Sequence
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headwise.changes import STACKS
 from headwise.cli import options
 from headwise.errors import InputError
 
 if TYPE_CHECKING:
+    from headwise.models.model import Model
     from headwise.traces import Trace
     from headwise.viewer.payload import Page
 
@@ -96,6 +99,7 @@ def view(
         raise InputError(
             "--quantities names all that the page has, so --with and --everything do not apply; leave one out."
         )
+    heads, _ = named_heads(off), choices_of(quantities, with_, everything=everything)  # before a model is loaded
     from headwise.traces import LongTrace
 
     if from_ is not None:
@@ -109,13 +113,14 @@ def view(
         print(f"loading {model}, then tracing what it reads …", file=sys.stderr, flush=True)
         with options.phase(f"loading {model}"):
             loaded = load(model, task=own_task(model) if task is None else task, device=device)
+        check_heads(loaded, heads)
         trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate, keep=keep)
     long = isinstance(trace, LongTrace)
     if long and (with_ is not None or everything or matters or exact or off is not None or syntax is not None):
         raise InputError("A page of a long text has what its trace keeps; pass --quantities, or none of the rest.")
     chosen: dict[str, Any] = choices_of(quantities, with_, everything=everything or senses or long)
     if not (senses or long):
-        chosen |= {"matters": "exact" if exact else matters or everything, "off": named_heads(off), "syntax": syntax}
+        chosen |= {"matters": "exact" if exact else matters or everything, "off": heads, "syntax": syntax}
     with options.phase(f"computing what the page shows ({dear(chosen)})"):
         path = trace.save_html(out, **chosen) if senses or long else saved(trace, out, chosen)
     print(written(path, path.stat().st_size))
@@ -173,7 +178,25 @@ def choices_of(quantities: str | None, with_: str | None, *, everything: bool) -
 
 
 def named_heads(off: str | None) -> list[str] | None:
-    return None if off is None else [name.strip() for name in off.split(",")]
+    """The heads named, each spelled as a head is; whether the model has them, `check_heads` asks.
+
+    >>> named_heads("L5.H3, cross L1.H2")
+    ['L5.H3', 'cross L1.H2']
+    """
+    names = None if off is None else [name.strip() for name in off.split(",")]
+    for name in names or ():
+        stack, _, head = name.rpartition(" ")
+        if stack not in ("", *STACKS) or re.fullmatch(r"L\d{1,6}\.H\d{1,6}", head) is None:
+            raise InputError(f"A head is named L5.H3, or cross L1.H2 where there are several stacks, but got {name!r}.")
+    return names
+
+
+def check_heads(model: Model, names: Sequence[str] | None) -> None:
+    """Refuse heads that the model does not have, before it reads anything."""
+    from headwise.interventions.off import head_named
+
+    for name in names or ():
+        head_named(model, name)
 
 
 def names_of(quantities: str) -> list[str]:
