@@ -76,7 +76,11 @@ CHOSEN = {"intervals": True, "documents": 9, "paired": True, "match": "position"
 
 def test_the_largest_named_is_clear_where_the_tables_first_row_is_not() -> None:
     table = differences(
-        [("L3.H11", "to_other", 0.9, 0.1, False), ("L3.H8", "to_other", 0.2, 0.5, True), ("L3.H9", "to_other", 0.3, 0.3, False)]
+        [
+            ("L3.H11", "to_other", 0.9, 0.1, False),
+            ("L3.H8", "to_other", 0.2, 0.5, True),
+            ("L3.H9", "to_other", 0.3, 0.3, False),
+        ]
     )
     assert sized(table)["name"][0] == "L3.H11"
     said = findings(table, "A", "B", CHOSEN)[-1]
