@@ -11,6 +11,7 @@ from headwise.cli import options
 from headwise.cli.fail_if import FailIf, end, failures, parsed
 from headwise.cli.remembered import listed
 from headwise.cli.run import Columns, Corpus, Dtype, First, Kind, Label, MaxTokens, Seed, Segments, Truncate, reading
+from headwise.errors import InputError
 
 HELP = """Differences per head: two models, a model and its fine-tuned copy, a model on two corpora, two stored results.
 
@@ -65,6 +66,8 @@ def compare(
     fail_if: FailIf = None,
     json_: Json = None,
 ) -> None:
+    if b is None and corpus_b is None:
+        raise InputError("There must be two sides: name a second model or result, or a second corpus with --corpus-b.")
     conditions = parsed(fail_if or [])
     if fail_if and study == "profile":
         conditions = parsed(fail_if, [name for (name,) in listed("compare-fail-if", _may_ask)])
