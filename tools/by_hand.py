@@ -40,7 +40,7 @@ SLIPS = (
     ),
     Slip(
         "heads that park their attention are counted wrongly", "headwise/studies/surface.py",
-        "on separators: {len(parked)} of", "on separators: {len(rows)} of", "tests/studies/test_answers.py",
+        'f"separators: {len(parked)} of', 'f"separators: {len(rows)} of', "tests/studies/test_answers.py",
     ),
     Slip(
         "the heads whose weights mostly change nothing are the others", "headwise/studies/nullspace/answers.py",
