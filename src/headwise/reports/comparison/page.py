@@ -109,7 +109,8 @@ def page_of(manifest: Mapping[str, Any], table: pl.DataFrame, charts: Mapping[st
         f"<h1>{ascii_text(a)} and {ascii_text(b)}, head by head</h1>\n{sentences}\n"
         f"<h2>The numbers</h2>\n{sides}\n{_summary(table)}\n<h2>The largest differences, by size</h2>\n"
         '<p class="muted">Clear or not. Size is the difference divided by the spread of that number over the heads of '
-        f"both sides.</p>\n{_largest(table)}\n<h2>Figures</h2>\n{figures}\n<h2>How to read this</h2>\n<ul>{cautions}</ul>\n"
+        f"both sides.</p>\n{_largest(table)}\n<h2>Figures</h2>\n{figures}\n"
+        f"<h2>How to read this</h2>\n<ul>{cautions}</ul>\n"
         "<h2>Method</h2>\n<details><summary>Settings, models, texts and versions</summary>\n"
         f"<pre>{_method(manifest)}</pre></details>\n</body></html>\n"
     )
