@@ -91,6 +91,7 @@ def inspect(
 ) -> None:
     for target in (figure, csv, parquet, save):
         options.check_target(target)
+    options.check_first(models=[model])
     from headwise.interventions.answered import answered
     from headwise.models.heads import own_task
     from headwise.models.load import load

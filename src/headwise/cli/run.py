@@ -129,6 +129,7 @@ def run(
     seed: Seed = 0,
     json_: Json = None,
 ) -> None:
+    options.check_first(models=[model], corpora=[corpus], out=out)
     from headwise.cli.settings import settings_of
     from headwise.engine.run import run as run_studies
 

@@ -90,6 +90,7 @@ def view(
 ) -> None:
     out = options.renamed(out, output, was="--output", now="--out")
     options.check_target(out)
+    options.check_first(models=[model] if from_ is None else [])
     senses = image is not None or audio is not None
     if (text is None and not senses) == (from_ is None):
         raise InputError("A page shows either a text or a saved trace; pass one TEXT, or --from FILE, and not both.")
