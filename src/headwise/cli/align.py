@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -70,7 +71,9 @@ def align(
     from headwise.text.alignments import read_pairs  # which imports no torch
 
     options.check_first(models=[model], out=out)
-    read_pairs(source, target, gold, encoding=encoding, base=base)
+    named = [path for path in (source, target, gold) if path is not None]
+    if not any(os.path.exists(path) and not os.path.isfile(path) for path in named):  # a pipe is read but once
+        read_pairs(source, target, gold, encoding=encoding, base=base)
     options.check_json(json_)
     with options.telling(f"reading the pairs and loading {model}") as say:
         from headwise.cli.settings import settings_of
