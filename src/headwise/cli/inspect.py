@@ -93,6 +93,7 @@ def inspect(
         options.check_target(target)
     options.check_first(models=[model])
     from headwise.interventions.answered import answered
+    from headwise.interventions.matters import quick
     from headwise.models.heads import own_task
     from headwise.models.load import load
 
@@ -106,10 +107,7 @@ def inspect(
             raise InputError("Of a long text inspect has the table (--csv, --parquet, --save); leave out the rest.")
         _inspect_long(trace, _chosen(trace.heads(stack=stack), layer, number), csv=csv, parquet=parquet, save=save)
         return
-    if matters and not exact:
-        from headwise.interventions.matters import quick
-
-        exact = quick(trace.model, trace.text, trace.target)
+    exact = exact or (matters and quick(trace.model, trace.text, trace.target))
     with options.phase(f"computing {quantity}{' and what each head matters' if matters or exact else ''}"):
         heads = trace.heads(quantity, stack=stack)
         if matters or exact:
