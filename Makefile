@@ -85,11 +85,12 @@ release: $(CORE)
 	sha256sum dist/*
 	@$(BIN)/python release/steps.py
 
-# What a user has: the demo needs no more. torch comes only through the pin: unpinned it would pull gigabytes of CUDA.
+# What a user has: the demo needs no more. Compiled, for shells that forbid Python to keep what it compiled. torch comes only through the pin: unpinned it would pull gigabytes of CUDA.
 $(CORE): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python -m compileall -q src/headwise
 	touch $(CORE)
 
 $(READY): $(CORE)

@@ -116,8 +116,12 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'headwise' has no attribute {name!r}")
+    from headwise.registry import unhurried
+
     module, attribute = _HOME[name]
-    return getattr(importlib.import_module(module), attribute)
+    with unhurried():
+        home = importlib.import_module(module)
+    return getattr(home, attribute)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -59,11 +60,7 @@ CommandError: type[Exception] = typer.BadParameter.__mro__[2]  # pyright: ignore
 
 
 STOPPED = 130  # as a shell says it of Ctrl-C
-SELDOM = (
-    50_000,
-    20,
-    20,
-)  # of the garbage collector: importing transformers makes it look a fifth of the time for nothing
+SELDOM = (50_000, 20, 20)  # of the garbage collector: importing transformers makes it look for nothing
 
 
 def told(error: Any) -> NoReturn:
@@ -78,6 +75,10 @@ def told(error: Any) -> NoReturn:
 
 def main() -> None:
     """Run the command line: a user's mistake is one line on standard error and exit code 2, never a traceback."""
+    # subtle: read when torch is imported, which no verb has done yet. Threads that wait for work would spin, and of a
+    # short text that is most of what a processor does.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    atexit.register(gc.freeze)  # else Python looks through all of torch and transformers once more before it ends
     with _careful():
         try:
             code = app(standalone_mode=False)

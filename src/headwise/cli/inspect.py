@@ -11,6 +11,7 @@ import typer
 
 from headwise.cli import options
 from headwise.errors import InputError
+from headwise.registry import unhurried
 
 if TYPE_CHECKING:
     import polars as pl
@@ -92,10 +93,11 @@ def inspect(
     for target in (figure, csv, parquet, save):
         options.check_target(target)
     options.check_first(models=[model])
-    from headwise.interventions.answered import answered
-    from headwise.interventions.matters import quick
-    from headwise.models.heads import own_task
-    from headwise.models.load import load
+    with unhurried():
+        from headwise.interventions.answered import answered
+        from headwise.interventions.matters import quick
+        from headwise.models.heads import own_task
+        from headwise.models.load import load
 
     options.waiting(f"loading {model}, then tracing what it reads …")
     with options.phase(f"loading {model}"):

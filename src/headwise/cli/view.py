@@ -14,6 +14,7 @@ import typer
 from headwise.changes import STACKS
 from headwise.cli import options
 from headwise.errors import InputError
+from headwise.registry import unhurried
 
 if TYPE_CHECKING:
     from headwise.models.model import Model
@@ -101,16 +102,16 @@ def view(
             "--quantities names all that the page has, so --with and --everything do not apply; leave one out."
         )
     heads, _ = named_heads(off), choices_of(quantities, with_, everything=everything)  # before a model is loaded
-    from headwise.traces import LongTrace
+    with unhurried():
+        from headwise.models.heads import own_task
+        from headwise.models.load import load
+        from headwise.traces import LongTrace
 
     if from_ is not None:
         from headwise.traces.saved import open_trace
 
         trace = open_trace(from_)
     else:
-        from headwise.models.heads import own_task
-        from headwise.models.load import load
-
         print(f"loading {model}, then tracing what it reads …", file=sys.stderr, flush=True)
         with options.phase(f"loading {model}"):
             loaded = load(model, task=own_task(model) if task is None else task, device=device)
