@@ -44,7 +44,7 @@ class Entry(Generic[T]):
 
 @contextmanager
 def unhurried() -> Iterator[None]:
-    """The garbage collector rests while torch and transformers are imported: a tenth of that time it looks for nothing."""
+    """The garbage collector rests while torch and transformers are imported: it would look for nothing, for long."""
     on = gc.isenabled()
     gc.disable()
     try:

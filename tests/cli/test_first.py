@@ -117,6 +117,7 @@ def test_a_phase_says_how_far_it_is_where_it_knows(capsys) -> None:
             wait.wait(0.005)
     assert said.startswith("still asking, for 0 s, 7 passes so far …\n")
 
+
 THRIFT = """
 import atexit, gc, os, sys
 class Watch:

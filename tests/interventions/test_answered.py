@@ -20,14 +20,15 @@ from headwise.viewer.of_trace import page_of_trace
     [
         (Answered("label", (("positive", 0.972), ("negative", 0.028))), "The model says: positive (97\u00a0%), negative (3\u00a0%)"),
         (Answered("next-token", (("“ city”", 0.25),)), "Next comes: “ city” (25\u00a0%)"),
+        (Answered("next-token", (("“\n”", 0.25), ("“\r\n\t”", 0.1))), "Next comes: “↵” (25\u00a0%), “↵⇥” (10\u00a0%)"),
         (Answered("sentence", (("“A b.”", 0.5),), size=7), "A sentence vector of 7 numbers, the mean over its tokens; of the sample sentences that headwise brings the nearest is “A b.” (cos 0.50)"),
         (Answered("sentence", (("“A b.”", 0.3),), size=7), "A sentence vector of 7 numbers, the mean over its tokens; of the sample sentences that headwise brings the nearest is “A b.” (cos 0.30)"),
         (Answered("sentence", (("“A b.”", 0.29),), size=7), "A sentence vector of 7 numbers, the mean over its tokens"),
         (Answered("labels", (("urgent", 0.6), ("spam", 0.002))), "Each by itself, the model says: urgent (60\u00a0%), spam (<\u00a01\u00a0%)"),
         (Answered("number", (("LABEL_0", 0.09512),)), "The model gives: LABEL_0 0.09512"),
-        (Answered("target", (("“the cat”", 0.0),)), "The target read here: “the cat” (0\u00a0% a token)"),
+        (Answered("target", (("“the cat”", 0.0),)), "The target read here: “the cat” (0\u00a0% a token, geometric mean)"),
         (Answered("token-label", (("“Rome” LOC", 0.9),), "the other words O"), "It labels: “Rome” LOC (90\u00a0%), the other words O"),
-        (Answered("translation", (("“the dog”", 0.5),)), "It translates this as: “the dog” (50\u00a0% a token)"),
+        (Answered("translation", (("“the dog”", 0.5),)), "It translates this as: “the dog” (50\u00a0% a token, geometric mean)"),
     ],
 )  # fmt: skip
 def test_in_one_line(found: Answered, says: str) -> None:

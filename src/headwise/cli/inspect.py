@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -179,6 +180,7 @@ def _inspect_long(
         _rich_table(table, f"{called(trace.model_name)}: raw attention in {len(trace.text)} tokens, mean over rows")
     )
     proof = f"Captured numbers reproduce the model to {number(trace.proof_error, '.0e')} (relative)."
+    console.print(RichText(_units(table.columns), style="dim"))
     console.print(RichText(f"kept: the share of a row that its strongest entries hold. {proof}", style="dim"))
     for path in written:
         print(f"wrote {path}", file=sys.stderr)
@@ -307,11 +309,20 @@ def _print(
     if said:
         console.print(RichText(said, style="bold"))
     console.print(_rich_table(table, f"{called(trace.model_name)}: {_named(quantity)}, mean over rows"))
+    console.print(RichText(_units(table.columns), style="dim"))
     if LAMPS[0] in table.columns:
         console.print(RichText(LEGEND, style="dim"))
     if "matters" in table.columns:
         console.print(RichText(_matters_legend(kind_of(trace.model), exact=exact), style="dim"))
     console.print(RichText(_verdict(trace, table, stack)))
+
+
+def _units(columns: Sequence[str]) -> str:
+    """
+    >>> _units(["entropy"])
+    'columns: entropy in nats'
+    """
+    return "columns: " + "; ".join(said for name, said in UNITS.items() if name in columns)
 
 
 def _matters_legend(kind: str, *, exact: bool) -> str:
@@ -351,6 +362,12 @@ UNSHOWN = (
     *LAMPS,
 )
 MARKS = {"green": "✓", "amber": "~", "red": "✗", "dark": "·"}
+UNITS = {  # of the columns, in the order of the table
+    "entropy": "entropy in nats",
+    "special": "special, prev, same, next: what goes to special tokens, the token before, itself and the one after",
+    "null_share": "null: share of the squared weights that changes nothing",
+    "carried": "carried: share of what is sent that follows the weights; parked: share of the weight on parking places",
+}
 COLOURS = {"green": "green", "amber": "yellow", "red": "red", "dark": "bright_black"}
 LEGEND = (
     "lamps: unique? carries anything? matters?  ✓ yes  ~ with care  ✗ no  · not known (--matters asks)  "

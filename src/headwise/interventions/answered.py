@@ -46,6 +46,7 @@ NEAR = 0.3  # the cosine below which no sentence is called near
 HEADLINE = 160  # characters of an answer that a line shows
 LONGEST = 60  # characters of a sentence to compare with
 COMPARED, STEP = 24, 3  # so many of them, a third of those there are: the sample goes from subject to subject
+SIGNS = str.maketrans("\n\r\t", "↵↵⇥")
 LED = {"label": "The model says", "token-label": "It labels", "next-token": "Next comes",
        "labels": "Each by itself, the model says", "number": "The model gives", "masked-token": "For the mask it says",
        "translation": "It translates this as", "target": "The target read here",
@@ -80,11 +81,12 @@ class Answered:
 
 
 def short(words: str) -> str:
-    """An answer that is too long for a headline, cut at a word, its closing quote kept.
+    """An answer on one line, with signs for ends of lines and tabs; cut at a word where it is long, its quote kept.
 
-    >>> short("“" + "very " * 40 + "long”")[-12:], short("“the dog”")
-    ('very very …”', '“the dog”')
+    >>> short("“" + "very " * 40 + "long”")[-12:], short("“the dog”"), short("“\\n\\t”")
+    ('very very …”', '“the dog”', '“↵⇥”')
     """
+    words = words.replace("\r\n", "↵").translate(SIGNS)
     if len(words) <= HEADLINE:
         return words
     return f"{words[:HEADLINE].rpartition(' ')[0] or words[:HEADLINE]} …{'”' * words.endswith('”')}"
@@ -95,7 +97,7 @@ def _sure(kind: str, of: float) -> str:
     if kind == "sentence":
         return f"cos {number(of, '.2f')}"
     sure = "<\u00a01\u00a0%" if 0 < of < SMALL else number(of, ".0%")
-    return f"{sure} a token" if kind in ("translation", "target") else sure
+    return f"{sure} a token, geometric mean" if kind in ("translation", "target") else sure
 
 
 @WAYS.add("says", "What the model itself answers.")
