@@ -188,6 +188,8 @@ def test_a_missing_folder_is_said_to_be_missing_with_the_results_nearby(tmp_path
         open_result(tmp_path / "nix")
     with pytest.raises(InputError, match=f"but {tmp_path}/out has none; nearby is {tmp_path}/out/results/surface."):
         open_result(tmp_path / "out")
+    with pytest.raises(InputError, match=f"nearby is {tmp_path}/out/results/surface."):  # a run of one study
+        open_result(tmp_path / "out" / "results" / "surface" / "surface")
     for number in range(4):
         write(tmp_path / f"more{number}")
     with pytest.raises(InputError, match=r"nearby are .* and 1 more"):

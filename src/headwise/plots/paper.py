@@ -128,12 +128,19 @@ def too_small(spec: Mapping[str, Any], paper: Paper) -> str:
 
 
 def caption(spec: Mapping[str, Any], of: str) -> str:
-    """The title, what stands under it, and what it is of, as sentences; a line may end within one."""
+    """The title, what stands under it, and what it is of, as sentences; a line may end within one.
+
+    >>> caption({"title": "bert: its lamps"}, "bert on wiki.txt, 6 texts")
+    'bert: its lamps. On wiki.txt, 6 texts.\\n'
+    """
     title = spec.get("title") or {}
     title = {"text": title} if isinstance(title, str) else title
     under = title.get("subtitle") or []
     below = [under] if isinstance(under, str) else under
     whole = [f"{line}{'' if after[:1].islower() else '.'}" for line, after in pairwise([*below, "."])]
+    model, _, corpus = of.partition(" on ")
+    if corpus and str(title.get("text", "")).startswith(f"{model}:"):  # it has been named
+        of = f"On {corpus}"
     lines = [f"{title.get('text', '')}.", *whole, f"{of}."]
     return " ".join(re.sub(r"(?<=[.!?])\.$", "", line) for line in lines if line != ".") + "\n"
 

@@ -278,8 +278,8 @@ def _missing(folder: Path) -> str:
 
 
 def _nearby(folder: Path) -> str:
-    """The results in and below a folder, three levels deep, the newest first."""
-    found = [path for depth in ("*", "*/*", "*/*/*") for path in folder.glob(f"{depth}/{MANIFEST}")]
+    """The results in and below a folder, three levels deep, the newest first. Of one study the folder is its result."""
+    found = [path for depth in ("", "*/", "*/*/", "*/*/*/") for path in folder.glob(f"{depth}{MANIFEST}")]
     found = [path.parent for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
     if not found:
         return "`headwise run` and `headwise report` make results"
