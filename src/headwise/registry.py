@@ -20,7 +20,7 @@ import difflib
 import gc
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -43,7 +43,7 @@ class Entry(Generic[T]):
 
 
 @contextmanager
-def unhurried() -> Iterator[None]:
+def unhurried() -> Generator[None]:
     """The garbage collector rests while torch and transformers are imported: it would look for nothing, for long."""
     on = gc.isenabled()
     gc.disable()

@@ -11,7 +11,7 @@ import torch
 
 import headwise as hw
 from headwise.errors import InputError, ModelError
-from headwise.explanations.frozen import Freezing, Frozen
+from headwise.explanations.frozen import Scored
 from headwise.explanations.query_key import SCHEMA, QueryKey, factors
 from headwise.explanations.rotations import partners
 from headwise.models.tiny import FAMILIES, OUTSIDE
@@ -110,15 +110,12 @@ def test_where_nothing_turns_there_are_no_pairs() -> None:
 
 
 def test_scores_that_are_no_single_product_are_refused(load) -> None:
-    mode = Frozen(Freezing(), side="left")
-    mode.scores = torch.zeros(1, 2, 3, 3)
+    scores = torch.zeros(1, 2, 3, 3)
     one = (torch.zeros(1, 2, 3, 5), torch.zeros(1, 2, 5, 3), torch.zeros(1, 2, 3, 3))
-    mode.scored = [one]
-    assert factors(mode, "a model")[1].shape == (2, 3, 5)
+    assert factors(Scored(scores, [one]), "a model")[1].shape == (2, 3, 5)
     for products, said in (([], "of no such products"), ([one, one], "of 2 such products")):
-        mode.scored = products
         with pytest.raises(ModelError, match=f"one product of a query and a key, but a model makes it {said}"):
-            factors(mode, "a model")
+            factors(Scored(scores, products), "a model")
     with pytest.raises(InputError, match="1 does not see 3"):
         traced(load, "llama").query_key(0, 0, 1, 3)
 

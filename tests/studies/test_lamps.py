@@ -87,13 +87,16 @@ def test_intervals_hold_the_mean_shrink_with_texts_and_come_from_the_seed() -> N
 
 
 def table(
-    heads: list[tuple[float, float, float]], carried: float, null: float = 0.0, alike: float = 0.0
+    heads: list[tuple[float, float, float]], carried: float, null: float = 0.0, alike: float = 0.0, only: float = 0.96
 ) -> pl.DataFrame:
-    """Heads by (null share, carried, parked), and the row of all, in whose mean so much is on keys that send the same."""
+    """Heads by (null share, carried, parked), and the row of all, in whose mean so much is on keys that send the same.
+
+    `only`: the rows that no other distribution can replace.
+    """
     rows = []
     for at, (share, follows, parked) in enumerate([(null, carried, 0.1), *heads]):
-        lit = lamps(Head(null_share=share, unique_rows=0.0, carried=follows, parked=parked, sent=parked))
-        numbers = {"null_share": share, "unique_rows": 0.0, "shared": 0.0 if at else alike, "carried": follows,
+        lit = lamps(Head(null_share=share, unique_rows=only, carried=follows, parked=parked, sent=parked))
+        numbers = {"null_share": share, "unique_rows": only, "shared": 0.0 if at else alike, "carried": follows,
                    "parked": parked, "sent": parked}  # fmt: skip
         ends = {f"{name}_{end}": value for name, value in numbers.items() for end in ("low", "high")}
         rows.append({"stack": "self", "layer": at - 1 if at else None, "head": 0 if at else None, "texts": 7,
@@ -113,7 +116,7 @@ def test_the_mean_head_votes_by_its_lamp(carried: float, null: float, votes: lis
     """What is carried is held back beside a red one; whether weights are unique is another question than the other's."""
     found = [a for a in Lit().answers(table([(0.0, 0.9, 0.1)], carried, null), SETTING) if a.vote]
     assert [answer.vote.verdict for answer in found if answer.vote] == votes
-    lit = lamps(Head(null_share=null, unique_rows=0.0, carried=carried, parked=0.1, sent=0.1))
+    lit = lamps(Head(null_share=null, unique_rows=0.96, carried=carried, parked=0.1, sent=0.1))
     assert votes == ["yes" if lit.unique.held else VERDICTS[lit.unique.colour], VERDICTS[lit.carries.colour]]
 
 
@@ -129,7 +132,21 @@ def test_weight_on_tokens_that_send_the_same_is_not_unique(alike: float, verdict
     assert found[0].because.replace("\u00a0", " ").endswith(f"0 no){but}")
 
 
-def clauses(carried: float, null: float, parked: float = 0.1, unique: float = 0.0) -> list[str]:
+@pytest.mark.parametrize(
+    ("null", "only", "verdict", "but"),
+    [(0.05, 0.95, "yes", ""), (0.05, 0.949, "with care", "; 5.1 % of the rows leave room for another distribution"),
+     (0.04, 0.0, "with care", "; 100 % of the rows leave room for another distribution"),
+     (0.06, 0.96, "with care", ""), (0.31, 0.0, "no", "")],
+)  # fmt: skip
+def test_rows_that_leave_room_are_named_where_they_decide(null: float, only: float, verdict: str, but: str) -> None:
+    """“Yes” stood beside 3 % in the null space of broad maps, of which each weight could have been another."""
+    made = table([(0.0, 0.9, 0.1)], 0.8, null, only=only)
+    found = [answer.vote for answer in Lit().answers(made, SETTING) if answer.vote]
+    assert found[0].verdict == verdict
+    assert found[0].because.replace("\u00a0", " ").endswith(f"no){but}")
+
+
+def clauses(carried: float, null: float, parked: float = 0.1, unique: float = 0.96) -> list[str]:
     heads = [(0.0, 0.9, 0.1), (0.5, 0.9, 0.1), (0.0, 0.4, 0.1)]
     made = table(heads, carried, null).with_columns(
         pl.when(name=ALL).then(pl.lit(of)).otherwise(name).alias(name)

@@ -67,7 +67,7 @@ def test_a_page_has_reasons_that_add_up(load, name: str, pair: str | None) -> No
     assert header_of(page, 3)["stacks"][0]["why"] == list(page.stacks[0].why)
 
 
-def test_cells_of_one_layer_share_their_passes_and_change_nothing(load) -> None:
+def test_cells_share_their_passes_and_change_nothing(load) -> None:
     trace = load("tiny:gpt2").trace(TEXT)
     cells = [Cell("self", 1, 0, 5, 2), Cell("self", 0, 1, 4, 4), Cell("self", 1, 2, 3, 1)]
     for cell, found in zip(cells, whys(trace, cells), strict=True):

@@ -11,10 +11,9 @@ subtle: flows are found for whole numbers; capacities are rounded to 2⁻²⁴.
 from __future__ import annotations
 
 import numpy as np
+import scipy
 import torch
 from jaxtyping import Float
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_flow
 
 from headwise.attributions import ORIGINS, Origins
 from headwise.attributions.mixing import has_residual, mixing_maps
@@ -65,14 +64,14 @@ def largest_flows(pipes: Float[np.ndarray, "layer token input"]) -> Float[np.nda
         graph = _graph(pipes[: layer + 1])
         for token, source in enumerate(range((layer + 1) * n, (layer + 2) * n)):
             for sink in range(n):
-                found[layer, token, sink] = maximum_flow(graph, source, sink).flow_value / UNIT
+                found[layer, token, sink] = scipy.sparse.csgraph.maximum_flow(graph, source, sink).flow_value / UNIT
     return found
 
 
-def _graph(pipes: Float[np.ndarray, "layer token input"]) -> csr_array:
+def _graph(pipes: Float[np.ndarray, "layer token input"]) -> scipy.sparse.csr_array:
     """Token t of layer l (0: the inputs) is node l · n + t; pipes lead to the layer below."""
     layer, token, below = np.nonzero(pipes)
     n, nodes = pipes.shape[1], (pipes.shape[0] + 1) * pipes.shape[1]
     capacity = np.round(pipes[layer, token, below] * UNIT).astype(np.int32)
     ends = ((layer + 1) * n + token, layer * n + below)
-    return csr_array((capacity, ends), shape=(nodes, nodes))
+    return scipy.sparse.csr_array((capacity, ends), shape=(nodes, nodes))

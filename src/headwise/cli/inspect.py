@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwise.cli import options
+from headwise.cli.lean import lean
 from headwise.errors import InputError
 from headwise.registry import unhurried
 
@@ -95,6 +96,7 @@ def inspect(
         options.check_target(target)
     options.check_first(models=[model])
     with unhurried():
+        lean()
         from headwise.interventions.answered import answered
         from headwise.interventions.matters import quick
         from headwise.models.heads import own_task

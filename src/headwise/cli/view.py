@@ -13,6 +13,7 @@ import typer
 
 from headwise.changes import STACKS
 from headwise.cli import options
+from headwise.cli.lean import lean
 from headwise.errors import InputError
 from headwise.registry import unhurried
 
@@ -103,6 +104,7 @@ def view(
         )
     heads, _ = named_heads(off), choices_of(quantities, with_, everything=everything)  # before a model is loaded
     with unhurried():
+        lean()
         from headwise.models.heads import own_task
         from headwise.models.load import load
         from headwise.traces import LongTrace

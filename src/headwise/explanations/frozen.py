@@ -25,10 +25,10 @@ where it is not the parts do not add up, and whoever asked compares (explanation
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -70,6 +70,13 @@ class Leaves:
         return leaf
 
 
+class Scored(NamedTuple):
+    """What the last softmax read, and the products (a, b, a @ b) of activations before it."""
+
+    scores: Tensor | None
+    products: Sequence[tuple[Tensor, Tensor, Tensor]]
+
+
 class Frozen(TorchFunctionMode):
     """While it is active, what a model computes is the frozen network; `leaves` fills up.
 
@@ -95,6 +102,9 @@ class Frozen(TorchFunctionMode):
         if rule is None or not any(map(depends, _tensors(args, kwargs))):
             return func(*args, **kwargs)
         return rule(self, func, args, kwargs)
+
+    def last(self) -> Scored:
+        return Scored(self.scores, self.scored)
 
     def _embedding(self, out: Tensor) -> Tensor:
         leaf = out.detach().requires_grad_()

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from headwise.errors import ModelError
-from headwise.explanations.frozen import Frozen
+from headwise.explanations.frozen import Scored
 
 SCHEMA = {"dimension": pl.Int64, "pair": pl.Int64, "query": pl.Float64, "key": pl.Float64, "product": pl.Float64}
 SMALL = 1e-6  # of the score: less than this is not said to be added
@@ -77,9 +77,9 @@ class QueryKey:
     __repr__ = __str__  # the end of a notebook's cell says what print says
 
 
-def factors(mode: Frozen, name: str) -> tuple[Tensor, Tensor, Tensor]:
-    """q [head query d], k [head key d] and their product as the network has it, of the last softmax."""
-    found = [one for one in mode.scored if mode.scores is not None and _fits(one[2], mode.scores)]
+def factors(scored: Scored, name: str) -> tuple[Tensor, Tensor, Tensor]:
+    """q [head query d], k [head key d] and their product as the network has it."""
+    found = [one for one in scored.products if scored.scores is not None and _fits(one[2], scored.scores)]
     if len(found) != 1:
         raise ModelError(
             f"A score must be one product of a query and a key, but {name} makes it of {len(found) or 'no'} such "
@@ -98,14 +98,14 @@ def _fits(out: Tensor, scores: Tensor) -> bool:
 
 
 def query_key_of(
-    mode: Frozen, place: tuple[int, int, int], pairs: Sequence[tuple[int, int]], *, where: str, name: str,
+    scored: Scored, place: tuple[int, int, int], pairs: Sequence[tuple[int, int]], *, where: str, name: str,
     tokens: tuple[str, str],
 ) -> QueryKey:  # fmt: skip
-    """The products of one cell (head, query, key) of the attention that `mode` ran last; `name` is the model's."""
+    """The products of one cell (head, query, key) of one attention call; `name` is the model's."""
     head, query, key = place
-    q, k, out = factors(mode, name)
-    assert mode.scores is not None
-    score = mode.scores[0, head, query, key]
+    q, k, out = factors(scored, name)
+    assert scored.scores is not None
+    score = scored.scores[0, head, query, key]
     slope = torch.autograd.grad(score, out, retain_graph=True)[0].reshape(len(q), *out.shape[-2:])
     a, b = q[head, query].double().cpu(), k[head, key].double().cpu()
     number = {d: at for at, pair in enumerate(pairs) for d in pair}

@@ -79,7 +79,7 @@ def _asked(model: Model, text: Encoding, target: Encoding | None) -> dict[tuple[
             out, alpha = attend_all(call)
             site = sites[len(found)]
             try:
-                found[site.stack, site.index] = partners(factors(mode, model.name)[1])
+                found[site.stack, site.index] = partners(factors(mode.last(), model.name)[1])
             except ModelError:
                 found[site.stack, site.index] = ()
             return out.detach().requires_grad_(), alpha

@@ -18,7 +18,7 @@ Relatives: Elhage et al. 2021 (https://transformer-circuits.pub/2021/framework),
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -29,7 +29,7 @@ from torch import Tensor
 from headwise.attributions.passes import plain_experts
 from headwise.attributions.prediction import attend_all
 from headwise.errors import ModelError
-from headwise.explanations.frozen import Freezing, Frozen, freezing
+from headwise.explanations.frozen import Freezing, Scored, freezing
 from headwise.explanations.query_key import QueryKey, query_key_of
 from headwise.explanations.rotations import pairs_of
 from headwise.measures.gradients import differentiating
@@ -95,17 +95,20 @@ def _said(row: Row) -> str:
     return f"{row['part']:+.2f} {row['component']}{source}"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Reached:
-    """The network up to the cell's attention call: what is a leaf there, in the order of the pass."""
+    """The network up to an attention call: what is a leaf there, in the order of the pass, and what the call made."""
 
-    heads: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)  # output, weights and values
-    feed_forward: list[tuple[Place, Tensor]] = field(default_factory=list)
-    weights: Tensor | None = None  # of the cell's own call
+    heads: tuple[tuple[Tensor, Tensor, Tensor], ...]  # output, weights and values
+    feed_forward: tuple[tuple[Place, Tensor], ...]
+    embedded: tuple[Tensor, ...]
+    constants: tuple[Tensor, ...]
+    weights: Tensor  # of this call
+    scored: Scored
 
 
 class _Stop(Exception):  # noqa: N818 - no error
-    """The cell's call was reached; nothing above it is needed."""
+    """The last of the calls was reached; nothing above it is needed."""
 
 
 @WAYS.add("why", "Why a head looks there.")
@@ -119,15 +122,15 @@ def why(trace: Trace, stack: str, layer: int, head: int, query: int, key: int) -
 def query_key(trace: Trace, stack: str, layer: int, head: int, query: int, key: int) -> QueryKey:
     """The score of one cell by the dimensions of its head."""
     cell = Cell(stack, layer, head, query, key)
-    reached, mode = _until(trace, (stack, layer), "left")
-    _read(trace.model, reached, mode, cell)
-    return _product_of(trace, mode, cell)
+    reached = _until(trace, [(stack, layer)], "left")[stack, layer]
+    _read(trace.model, reached, cell)
+    return _product_of(trace, reached.scored, cell)
 
 
-def _product_of(trace: Trace, mode: Frozen, cell: Cell) -> QueryKey:
+def _product_of(trace: Trace, scored: Scored, cell: Cell) -> QueryKey:
     pairs = pairs_of(trace.model, trace.text, trace.target, (cell.stack, cell.layer))
     return query_key_of(
-        mode, (cell.head, cell.query, cell.key), pairs, where=f"L{cell.layer}.H{cell.head}", name=trace.model.name,
+        scored, (cell.head, cell.query, cell.key), pairs, where=f"L{cell.layer}.H{cell.head}", name=trace.model.name,
         tokens=_tokens(trace, cell),
     )  # fmt: skip
 
@@ -138,53 +141,56 @@ def _tokens(trace: Trace, cell: Cell) -> tuple[str, str]:
 
 @differentiating()
 def whys(trace: Trace, cells: Sequence[Cell]) -> list[Why]:
-    """The same for several cells; those of one layer share their two passes."""
+    """The same for several cells, which share their two passes."""
     model: Model = trace.model
     if model.hf.dtype not in (torch.float32, torch.float64):
         raise ModelError(f"Parts of a score need float32 or float64, but {model.name} is in {model.hf.dtype}.")
-    found: dict[Cell, Why] = {}
-    for place in dict.fromkeys((cell.stack, cell.layer) for cell in cells):
-        runs = {side: _until(trace, place, SIDES[side]) for side in SIDES}
-        for cell in cells:
-            if (cell.stack, cell.layer) == place:
-                found[cell] = _found(trace, cell, runs)
-    return [found[cell] for cell in cells]
+    places = list(dict.fromkeys((cell.stack, cell.layer) for cell in cells))
+    runs = {side: _until(trace, places, way) for side, way in SIDES.items()} if places else {}
+    return [_found(trace, cell, {side: run[cell.stack, cell.layer] for side, run in runs.items()}) for cell in cells]
 
 
-def _found(trace: Trace, cell: Cell, runs: Mapping[str, tuple[Reached, Frozen]]) -> Why:
+def _found(trace: Trace, cell: Cell, runs: Mapping[str, Reached]) -> Why:
     rows: list[Row] = []
     score = weight = error = 0.0
-    for side, (reached, mode) in runs.items():
-        score, weight = _read(trace.model, reached, mode, cell)
-        parts = list(_parts(trace, reached, mode, cell, side))
+    for side, reached in runs.items():
+        score, weight = _read(trace.model, reached, cell)
+        parts = list(_parts(trace, reached, cell, side))
         error = max(error, _missed(trace.model, parts, score))
         rows += [{"side": side, **row} for row in parts]
     try:
-        by_dimension = _product_of(trace, runs["query"][1], cell)
+        by_dimension = _product_of(trace, runs["query"].scored, cell)
     except ModelError:
         by_dimension = None
     return Why(cell, _tokens(trace, cell), score, weight, pl.DataFrame(rows, schema=SCHEMA), error, by_dimension)
 
 
-def _until(trace: Trace, at: Place, side: str) -> tuple[Reached, Frozen]:
-    """Run the frozen network up to the attention at that place, cut at every head and feed-forward block before it."""
+def _until(trace: Trace, places: Sequence[Place], side: str) -> dict[Place, Reached]:
+    """Run the frozen network up to the attention at these places, cut at every head and feed-forward block before."""
     model: Model = trace.model
-    number = [(site.stack, site.index) for site in model.proof.sites].index(at)
-    reached = Reached()
+    sites = [(site.stack, site.index) for site in model.proof.sites]
+    heads: list[tuple[Tensor, Tensor, Tensor]] = []
+    feed_forward: list[tuple[Place, Tensor]] = []
+    found: dict[Place, Reached] = {}
 
     def watch(call: Call) -> tuple[Tensor, Tensor]:
         out, alpha = attend_all(call)
-        if len(reached.heads) == number:
-            reached.weights = alpha.detach()
-            raise _Stop
+        at = sites[len(heads)]
+        if at in places:
+            embedded = tuple(leaf for _, leaf in mode.leaves.embedded)
+            found[at] = Reached(
+                tuple(heads), tuple(feed_forward), embedded, tuple(mode.leaves.constants), alpha.detach(), mode.last()
+            )
+            if len(found) == len(places):
+                raise _Stop
         leaf = out.detach().requires_grad_()
-        reached.heads.append((leaf, alpha.detach(), call.value.detach()))
+        heads.append((leaf, alpha.detach(), call.value.detach()))
         return leaf, alpha
 
     def cut(place: Place) -> Any:
         def leaf_of(out: Tensor) -> Tensor:
             leaf = out.detach().requires_grad_()
-            reached.feed_forward.append((place, leaf))
+            feed_forward.append((place, leaf))
             return leaf
 
         return leaf_of
@@ -197,15 +203,15 @@ def _until(trace: Trace, at: Place, side: str) -> tuple[Reached, Frozen]:
         try:
             model.hf(**inputs, **options)
         except _Stop:
-            return reached, mode
-    raise ModelError(f"The attention of {at[0]} layer {at[1]} of {model.name} was not reached.")
+            return found
+    stack, layer = next(place for place in places if place not in found)
+    raise ModelError(f"The attention of {stack} layer {layer} of {model.name} was not reached.")
 
 
-def _read(model: Model, reached: Reached, mode: Frozen, cell: Cell) -> tuple[float, float]:
+def _read(model: Model, reached: Reached, cell: Cell) -> tuple[float, float]:
     """The score and the weight; what the softmax read must give the weights of this very call."""
-    weights = reached.weights
-    assert weights is not None
-    row = None if mode.scores is None else mode.scores.detach()
+    weights, scores = reached.weights, reached.scored.scores
+    row = None if scores is None else scores.detach()
     if row is not None and row.ndim == 4 and row.shape[:3] == weights.shape[:3]:
         row = row[0, cell.head, cell.query]
         own = row.softmax(-1)[: weights.shape[-1]]
@@ -214,19 +220,19 @@ def _read(model: Model, reached: Reached, mode: Frozen, cell: Cell) -> tuple[flo
     raise ModelError(f"A score must be what a softmax reads, but the weights of {model.name} come from no plain one.")
 
 
-def _parts(trace: Trace, reached: Reached, mode: Frozen, cell: Cell, side: str) -> Iterator[Row]:
+def _parts(trace: Trace, reached: Reached, cell: Cell, side: str) -> Iterator[Row]:
     model: Model = trace.model
-    assert mode.scores is not None
+    scores = reached.scored.scores
+    assert scores is not None
     heads, blocks = [leaf for leaf, _, _ in reached.heads], [leaf for _, leaf in reached.feed_forward]
-    embedded, constants = [leaf for _, leaf in mode.leaves.embedded], mode.leaves.constants
-    leaves = [*heads, *blocks, *embedded, *constants]
-    score = mode.scores[0, cell.head, cell.query, cell.key]
+    leaves = [*heads, *blocks, *reached.embedded, *reached.constants]
+    score = scores[0, cell.head, cell.query, cell.key]
     slopes = torch.autograd.grad(score, leaves, allow_unused=True, retain_graph=True)
     slope = dict(zip(map(id, leaves), slopes, strict=True))
     source = _source(trace, cell, side)
-    bias = sum(float(_product(leaf, slope[id(leaf)]).sum()) for leaf in constants)
+    bias = sum(float(_product(leaf, slope[id(leaf)]).sum()) for leaf in reached.constants)
     own = 0.0
-    for leaf in embedded:
+    for leaf in reached.embedded:
         part = _product(leaf, slope[id(leaf)])
         if tuple(leaf.shape[:-1]) in ((1, source.count), (source.count,)):
             _alone(model, part.reshape(source.count, -1), source.place)

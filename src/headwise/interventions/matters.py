@@ -14,7 +14,7 @@ from headwise.interventions.outcomes import ask
 from headwise.models.model import Model
 from headwise.types import Encoding
 
-QUICK = 10**11  # multiplications for which every head is taken away unasked: a few seconds
+QUICK = 5 * 10**11  # multiplications for which every head is taken away where it is asked what matters: half a minute
 
 
 def matters(
@@ -32,9 +32,15 @@ def matters(
 
 
 def quick(model: Model, text: Encoding, target: Encoding | None = None) -> bool:
-    """Whether taking every head away takes seconds: half a pass a head, a pass a multiplication a token and weight."""
+    """Whether taking every head away takes seconds: half a pass a head, a pass a multiplication a token and weight.
+
+    Embeddings are looked up, not multiplied, but for those that are the output layer too.
+    """
     heads = sum(model.layers(stack) * model.heads(stack) for stack in model.stacks)
-    weights = sum(math.prod(weight.shape) for name, weight in model.hf.named_parameters() if "embed" not in name)
+    output = model.hf.get_output_embeddings()
+    tied = None if output is None else output.weight
+    named = model.hf.named_parameters()
+    weights = sum(math.prod(weight.shape) for name, weight in named if "embed" not in name or weight is tied)
     return heads / 2 * weights * (len(text) + (0 if target is None else len(target))) <= QUICK
 
 

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 import torch
 from jaxtyping import Bool, Float, Float64, Int
 from numpy import ndarray
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 from torch import Tensor
 
 SMOOTHING = 1e-3
@@ -183,9 +182,9 @@ def clusters(distances: Distances, *, count: int | None = None) -> Int[ndarray, 
     """
     if len(distances) < 3:
         return np.zeros(len(distances), dtype=int)
-    tree = linkage(squareform(distances, checks=False), "average")
+    tree = scipy.cluster.hierarchy.linkage(scipy.spatial.distance.squareform(distances, checks=False), "average")
     counts = [count] if count is not None else range(min(FEWEST, len(distances)), min(MOST, len(distances)) + 1)
-    cuts = [fcluster(tree, number, "maxclust") for number in counts]
+    cuts = [scipy.cluster.hierarchy.fcluster(tree, number, "maxclust") for number in counts]
     best = max(cuts, key=lambda labels: silhouette(distances, labels)) if len(cuts) > 1 else cuts[0]
     _, first, labels = np.unique(best, return_index=True, return_inverse=True)
     return first.argsort().argsort()[labels]

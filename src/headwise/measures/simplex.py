@@ -14,10 +14,9 @@ lies between one of them and a has the same output too.
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
+import scipy  # its parts are imported by it where they are first used: most pages need none
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.optimize import linprog
 
 from headwise.errors import HeadwiseError
 
@@ -80,7 +79,7 @@ def ends(alpha: Row, values: Values, key: int) -> tuple[Row, Row]:
 
 def _solve(cost: Row, fixed: Float[ndarray, "rows key"], alpha: Row) -> Row:
     """argmin over b of cost·b with C b = C a, b ≥ 0."""
-    found = linprog(cost, A_eq=fixed, b_eq=fixed @ alpha, bounds=(0, None), method="highs")
+    found = scipy.optimize.linprog(cost, A_eq=fixed, b_eq=fixed @ alpha, bounds=(0, None), method="highs")
     if found.x is None:
         raise HeadwiseError(f"The linear programme for other attention weights found no answer: {found.message}")
     return np.clip(found.x, 0, None)

@@ -15,6 +15,8 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 
 import torch
 from safetensors import SafetensorError
+from torch import nn
+from torch.overrides import TorchFunctionMode
 from transformers import AutoFeatureExtractor, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file  # type: ignore[attr-defined]
 
@@ -31,6 +33,7 @@ from headwise.models.senses import NoTokenizer, sense_of, textless
 from headwise.models.sizes import check_sizes
 from headwise.models.tasks import TOWERS, auto_class, tower
 from headwise.models.tiny import tiny_extractor, tiny_model
+from headwise.registry import unhurried
 from headwise.results.records import DamagedError, read_record
 from headwise.traces import LongTrace, Top, Trace
 
@@ -38,6 +41,7 @@ DEMO_TASKS = {"demo-nmt": "translation", "demo-llm": "causal-lm", "demo-whisper"
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
 
 
+@unhurried()
 def load(
     source: Any,
     *,
@@ -157,7 +161,7 @@ def _read(
         else:
             check_folder(where)
             options["use_safetensors"] = True
-        with quiet():
+        with quiet(), _Unfilled():
             check_sizes(where)
             reading = {key: value for key, value in options.items() if key != "use_safetensors"}
             model, info = auto_class(task).from_pretrained(where, dtype=dtype, output_loading_info=True, **options)
@@ -175,6 +179,16 @@ def _read(
         # subtle: an unused pooler is left, which would be drawn anew at every load, and no run could be resumed.
         model.state_dict()[key].zero_()
     return model, tokenizer
+
+
+class _Unfilled(TorchFunctionMode):
+    """Tensors that hold no numbers are not filled with random ones: torch would import its compiler to do nothing."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named: dict[str, Any] = kwargs or {}
+        if func is nn.init.normal_ and (filled := named["tensor"] if "tensor" in named else args[0]).is_meta:
+            return filled
+        return func(*args, **named)
 
 
 def _is_computed(model: PreTrainedModel, key: str) -> bool:

@@ -25,7 +25,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from headwise.allowed import SEED, setting
-from headwise.lamps import ASKED, QUESTIONS, SINK, WIDTH_SMALL, Colour, Lamps, held_back, lamps, summed_up
+from headwise.lamps import ASKED, NULL, QUESTIONS, SINK, WIDTH_SMALL, Colour, Lamps, held_back, lamps, summed_up
 from headwise.measures import ATTENTION
 from headwise.measures.reductions import key_sums, squared_norms
 from headwise.measures.twins import shared
@@ -232,4 +232,7 @@ def _but(mean: Lamps, question: Literal["unique", "carries"], whole: Mapping[str
     if whole["unique_rows"] >= 1:
         return f"; {'' if _colour(mean, question) == 'green' else 'yet '}no other distribution gives the output"
     alike = whole.get("shared") or 0.0  # a run of an earlier version has none
-    return f"; {percent(alike)} of the weight is on tokens that send the same" if alike >= WIDTH_SMALL else ""
+    if alike >= WIDTH_SMALL:
+        return f"; {percent(alike)} of the weight is on tokens that send the same"
+    room = _colour(mean, question) == "amber" and NULL.colour(whole["null_share"]) == "green"
+    return f"; {percent(1 - whole['unique_rows'])} of the rows leave room for another distribution" if room else ""
