@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwise.cli import options
+from headwise.cli.lean import lasting, lean
 
 if TYPE_CHECKING:
     from headwise.models.capture import Site
@@ -41,7 +42,8 @@ def doctor(
 ) -> None:
     options.check_first(models=[model])
     options.check_json(json_)
-    with options.telling(f"loading {model}"):
+    with options.telling(f"loading {model}"), lasting():
+        lean()
         from headwise.models.heads import own_task
         from headwise.models.load import load
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwise.cli import options
+from headwise.cli.lean import lasting, lean
 
 if TYPE_CHECKING:
     from headwise.explanations.explanation import Explanation
@@ -72,7 +73,8 @@ def explain(
     options.check_json(json_)
     said = options.read_text(text)
     asked: list[int] = []
-    with options.telling(f"loading {model}"):
+    with options.telling(f"loading {model}"), lasting():
+        lean()
         from headwise.explanations.explain import explain_text, load_predictor
 
         loaded = load_predictor(model, task, device=device)

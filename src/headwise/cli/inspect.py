@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headwise.cli import options
-from headwise.cli.lean import lean
+from headwise.cli.lean import lasting, lean
 from headwise.errors import InputError
-from headwise.registry import unhurried
 
 if TYPE_CHECKING:
     import polars as pl
@@ -95,7 +94,7 @@ def inspect(
     for target in (figure, csv, parquet, save):
         options.check_target(target)
     options.check_first(models=[model])
-    with unhurried():
+    with lasting():
         lean()
         from headwise.interventions.answered import answered
         from headwise.interventions.matters import quick
@@ -103,7 +102,7 @@ def inspect(
         from headwise.models.load import load
 
     options.waiting(f"loading {model}, then tracing what it reads …")
-    with options.phase(f"loading {model}"):
+    with options.phase(f"loading {model}"), lasting():
         loaded = load(model, task=own_task(model) if task is None else task, device=device)
     layer, number, stack = place_of(loaded, layer, head, stack)
     trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate, keep=keep)

@@ -10,6 +10,7 @@ whoever asks for the compiler gets it. Only the command line does this, whose pr
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from headwise.registry import unhurried
 
 COMPILER = "torch._dynamo"
 
@@ -38,6 +41,14 @@ def lean() -> None:
         with _answered(transformers.utils, "is_scipy_available", no):
             import transformers.generation.utils
             import transformers.modeling_utils
+
+
+@contextmanager
+def lasting() -> Iterator[None]:
+    """What is imported and loaded here stays to the end, so the garbage collector need not look through it, ever."""
+    with unhurried():
+        yield
+        gc.freeze()
 
 
 def no() -> bool:

@@ -13,9 +13,8 @@ import typer
 
 from headwise.changes import STACKS
 from headwise.cli import options
-from headwise.cli.lean import lean
+from headwise.cli.lean import lasting, lean
 from headwise.errors import InputError
-from headwise.registry import unhurried
 
 if TYPE_CHECKING:
     from headwise.models.model import Model
@@ -103,7 +102,7 @@ def view(
             "--quantities names all that the page has, so --with and --everything do not apply; leave one out."
         )
     heads, _ = named_heads(off), choices_of(quantities, with_, everything=everything)  # before a model is loaded
-    with unhurried():
+    with lasting():
         lean()
         from headwise.models.heads import own_task
         from headwise.models.load import load
@@ -115,7 +114,7 @@ def view(
         trace = open_trace(from_)
     else:
         print(f"loading {model}, then tracing what it reads …", file=sys.stderr, flush=True)
-        with options.phase(f"loading {model}"):
+        with options.phase(f"loading {model}"), lasting():
             loaded = load(model, task=own_task(model) if task is None else task, device=device)
         check_heads(loaded, heads)
         trace = options.read_by(loaded, text, pair, image, audio, truncate=truncate, keep=keep)
