@@ -1,8 +1,9 @@
 """Three lamps over the map of a head, one a question; the one rule that every page, table and sentence here uses.
 
 unique    could other weights have given the same output?    share of the squared weights in the null space; how many
-                                                             rows leave room for other distributions; how wide their
-                                                             intervals are; what weight lies on keys that send the same
+                                                             rows may leave room for other distributions; how wide
+                                                             their intervals are; how far a weight may go to tokens
+                                                             that send nearly the same (measures/loose.py)
 carries   does what is sent go where the weights go?         Σ_k min(α_k, ‖α_k f(x_k)‖ / Σ_j ‖α_j f(x_j)‖), mean over
                                                              rows: the share of the lengths that follows the weights
 matters   what does the model lose with the head at zero?    nats of its loss, or 1 − cos of its vector; dark where
@@ -53,7 +54,8 @@ SINK_SAYS = "A sink:"
 PLAIN = "distribution (none negative, sum 1)"
 UNASKED = "how far it may go was not asked (trace.attention_interval asks it of a row)."
 SINK = 0.5  # of the weight on parking places
-EPSILON = 1e-9  # a number that is written as its threshold is at it
+ROUNDED = 1e-9  # a number that is written as its threshold is at it
+EPSILON = 0.01  # of the length of the output, that counts as nearly the same
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Head:
     null_share: float | None = None
     unique_rows: float | None = None
     width: float | None = None  # of the intervals of the weights, mean over rows of the widest
-    shared: float | None = None  # of the weight, on keys that send the same, mean over rows of the largest
+    loose: float | None = None  # how far a weight may go to tokens that send nearly the same, mean over rows
     carried: float | None = None
     parked: float | None = None  # of the weight, on parking places
     sent: float | None = None  # of the lengths, on the same places
@@ -120,7 +122,7 @@ def _held(lamp: Lamp, why: str) -> Lamp:
 
 
 def is_sink(head: Head) -> bool:
-    return _known(head.parked) and (head.parked or 0.0) >= SINK - EPSILON
+    return _known(head.parked) and (head.parked or 0.0) >= SINK - ROUNDED
 
 
 def summed_up(found: Sequence[Lamps], *, asks: str) -> str:
@@ -163,20 +165,26 @@ def summed_up_of(showing: Sequence[str], *, sinks: int, asks: str = "", untold: 
 
 
 def _unique(head: Head) -> Lamp:
-    """The worst of what is known: no room for others, how much lies in the null space, on twins, in intervals."""
+    """The worst of what is known: of other weights with the same output, and of some with nearly the same."""
+    exact = _exactly(head)
+    if exact.colour == "dark" or not _known(head.loose) or head.loose < WIDTH_SMALL:
+        return exact
+    moved = f"A weight may move by {_percent(head.loose, WIDTH)} of its row to tokens that send nearly the same"
+    says = f"{moved}, as a word said twice: the output stays within {_percent(EPSILON)}."
+    return min(_lit("unique", head.loose, WIDTH, says), exact, key=lambda lamp: lamp.level or 0.0)
+
+
+def _exactly(head: Head) -> Lamp:
     share, free = head.null_share, 1.0 - head.unique_rows if _known(head.unique_rows) else None
     if not _known(share):
         return Lamp("unique", "dark", None, "Whether other weights would do was not measured.")
-    if free is not None and free <= 0 and share <= NULL_LARGE + EPSILON:
+    if free is not None and free <= 0 and share <= NULL_LARGE + ROUNDED:
         return Lamp("unique", "green", 1.0, f"No other weights give this output ({_percent(share)} in the null space).")
     signed = f"{_percent(share, NULL)} of the squared weights change nothing if weights may be negative;"
     if free is not None and free <= 0:
         return Lamp("unique", "amber", 0.5, f"{signed} yet no other {PLAIN} gives this output.")
-    room = f"{'rows may' if free is None else f'{_percent(free, WIDTH)} of the rows'} leave room for another {PLAIN};"
+    room = f"{'rows' if free is None else f'{_percent(free, WIDTH)} of the rows'} may leave room for another {PLAIN};"
     found = [_lit("unique", share, NULL, f"{signed} {room} {UNASKED}")]
-    if _known(head.shared) and head.shared >= WIDTH_SMALL:
-        alike = f"{_percent(head.shared, WIDTH)} of the weight is on tokens that send the same, as a word that is there"
-        found.append(_lit("unique", head.shared, WIDTH, f"{alike} twice: how they share it changes nothing."))
     if _known(head.width):
         wide = f"{signed} as a {PLAIN} each could be another within {head.width:.2f}."
         found = [replace(lamp, says=wide) for lamp in (*found, _lit("unique", head.width, WIDTH, wide))]
@@ -209,7 +217,7 @@ def _sink(head: Head, follows: str) -> Lamp:
     place = f", the most on {head.on}" if head.on else ""
     sent = f"; {_percent(head.sent or 0.0)} of what is sent comes from there" if _known(head.sent) else ""
     said = f"{SINK_SAYS} {_percent(parked)} of the weight is parked{place}{sent}. {follows}".strip()
-    hollow = _known(head.sent) and (head.sent or 0.0) < parked / 2 - EPSILON
+    hollow = _known(head.sent) and (head.sent or 0.0) < parked / 2 - ROUNDED
     little = _known(head.carried) and CARRIED.colour(head.carried or 0.0) == "red"
     if hollow or little:
         return Lamp("carries", "red", 0.15, said)
@@ -245,9 +253,9 @@ class Scale(NamedTuple):
 
     def colour(self, value: float) -> Colour:
         sign = 1 if self.worst > self.best else -1  # whether less is better, or more
-        if sign * value <= sign * self.good + EPSILON:
+        if sign * value <= sign * self.good + ROUNDED:
             return "green"
-        return "amber" if sign * value <= sign * self.bad + EPSILON else "red"
+        return "amber" if sign * value <= sign * self.bad + ROUNDED else "red"
 
     def level(self, value: float) -> float:
         """1 at the best, two thirds at good, a third at bad, 0 at the worst; linear between."""

@@ -105,7 +105,7 @@ def test_what_is_not_finite_is_no_evidence() -> None:
     assert "1 of 2 heads clearly change what the model does" in first.says
     *_, voted = STUDIES["ablation"]().answers(ablation((nan, 0.5)), SETTING)
     assert voted.vote is not None
-    assert voted.vote.because.startswith("1 of 2 heads clearly change the answer")
+    assert voted.vote.because.startswith("1 of 2 heads clearly move")
     (first, *_) = STUDIES["ablation"]().answers(ablation((nan, nan)), SETTING)
     assert "are too few for intervals" in first.says
     (told,) = STUDIES["edges"]().answers(edges(nan), SETTING)

@@ -34,7 +34,7 @@ def of_head(tested: Tested, came: Verdict, names: tuple[str, ...]) -> Vote:
         ("unique", "“hardly any other weights give this head the same output”", "whose own answer to “unique?” is yes"),
         ("alike", "“the raw map shows about what reaches this head's output”", "with r ≥ 0.9 and no red lamp “unique?”"),
         ("carries", "“through this head, the tokens with large weights send most of what is sent”", "whose own lamp carries anything? is green"),
-        ("heads", "“without this head alone the model's answer changes”", "where the head's own interval says so"),
+        ("heads", "“without this head alone the model's loss (or vector) moves”", "where the head's own interval says so"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("came", VERDICTS)

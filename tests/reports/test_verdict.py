@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headwise.reports import make
 from headwise.reports.answers import Card, card, cards, verdict
 from headwise.studies import STUDIES
 from headwise.studies.answers import BELIEVE, DOING, MIXING, NOISE, Answer, Vote, graded
@@ -104,3 +105,14 @@ def test_what_the_lamps_did_not_ask_is_said_where_no_other_study_asked_it(monkey
     monkeypatch.setattr("headwise.reports.answers.answers_of", lambda name, _: [Answer(BELIEVE, says[name])])
     (found,) = cards(dict.fromkeys(studies))  # type: ignore[arg-type]
     assert list(found.because) == told
+
+
+@pytest.mark.parametrize(("task", "own", "loaded"), [(None, "causal-lm", "causal-lm"), ("base", "causal-lm", "base"),
+                                                     (None, "classification", "classification"), (None, None, None)])  # fmt: skip
+def test_a_model_is_loaded_with_its_own_head_as_inspect_and_run_load_it(
+    monkeypatch, task: str | None, own: str | None, loaded: str | None
+) -> None:
+    """A report said how far a vector of a language model moved, and `inspect` of the same model spoke of nats."""
+    monkeypatch.setattr(make, "own_task", lambda _: own)
+    monkeypatch.setattr(make, "load", lambda name, **given: (name, given["task"]))
+    assert make._loaded("m", task, "cpu") == ("m", loaded)

@@ -177,7 +177,7 @@ def test_heads_that_matter_are_counted_by_one_threshold(
     assert vote is not None
     assert (vote.tested, vote.verdict) == ("heads", verdict)
     assert vote.because == (
-        f"{needed} of 10 heads clearly change the answer when taken away alone (interval beyond 0.001 (1 − cos)), "
+        f"{needed} of 10 heads clearly move the vector when taken away alone (interval beyond 0.001 (1 − cos)), "
         f"{idle} clearly do not (interval within it); each at its mean, 4 texts"
     )
     assert told[0].says.startswith(

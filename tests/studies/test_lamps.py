@@ -12,6 +12,7 @@ from headwise.lamps import Head, lamps
 from headwise.studies.lamps import ALL, NUMBERS, VERDICTS, Lit, values_of
 from headwise.studies.study import Setting, State
 from headwise.text.categories import categories
+from references.loose import naive as loosest
 from references.precision import nearness
 from references.studies_folding import TEXTS, assert_drawable, exact, folded, in_blocks, setting
 
@@ -27,28 +28,19 @@ def naive(model, text: str, pair: str, stack: str) -> np.ndarray:
     facts = trace.nullspace(stack=stack)
     kinds = np.array(categories(trace.keys(stack), causal=model.causal or stack == "decoder"))
     seen = trace.of(stack)[0].visible[0].sum(-1).tolist()
-    values = [layer.value[0].double().numpy() for layer in trace.of(stack)]
+    free = [loosest(layer)[0].numpy() for layer in trace.of(stack)]
     found = np.full((*raw.shape[:2], len(NUMBERS)), np.nan)
     for layer, head in np.ndindex(*raw.shape[:2]):
         rows = []
         for query, keys in enumerate(seen):
             if keys >= 3:
                 a, p = raw[layer, head, query], norm[layer, head, query] / norm[layer, head, query].sum()
-                value = values[layer][head * len(values[layer]) // raw.shape[1]]
-                rows.append([shared(a, value, trace.of(stack)[layer].visible[0, query].numpy()), np.minimum(a, p).sum(),
-                             a[kinds != 3].sum(), p[kinds != 3].sum()])  # fmt: skip
+                rows.append(
+                    [free[layer][head, query], np.minimum(a, p).sum(), a[kinds != 3].sum(), p[kinds != 3].sum()]
+                )
         shares = [facts.null_share[layer, head].item(), facts.identifiable_rows[layer, head].item()]
         found[layer, head] = [*shares, *(np.mean(rows, axis=0) if rows else [np.nan] * 4)]
     return found
-
-
-def shared(alpha: np.ndarray, value: np.ndarray, seen: np.ndarray) -> float:
-    """The most that a row has on visible keys with one value vector, of which there are two or more."""
-    most = 0.0
-    for key in np.flatnonzero(seen):
-        alike = [other for other in np.flatnonzero(seen) if np.allclose(value[key], value[other], rtol=0, atol=1e-6)]
-        most = max(most, alpha[alike].sum() if len(alike) > 1 else 0.0)
-    return most
 
 
 @pytest.mark.parametrize("family", ["bert", "llama", "bart"])
@@ -59,7 +51,8 @@ def test_every_number_of_every_text(family: str) -> None:
         layers = values_of(state, stack)
         for document, (text, pair) in enumerate(TEXTS):
             got = np.stack([layer[document] for layer in layers])
-            np.testing.assert_allclose(got, naive(model, text, pair, stack), rtol=1e-5, atol=2e-5)
+            # of two copies of a word that are as far away as the last neighbour, either may be the one that counts
+            np.testing.assert_allclose(got, naive(model, text, pair, stack), rtol=1e-5, atol=5e-5)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bart"])
@@ -96,7 +89,7 @@ def table(
     rows = []
     for at, (share, follows, parked) in enumerate([(null, carried, 0.1), *heads]):
         lit = lamps(Head(null_share=share, unique_rows=only, carried=follows, parked=parked, sent=parked))
-        numbers = {"null_share": share, "unique_rows": only, "shared": 0.0 if at else alike, "carried": follows,
+        numbers = {"null_share": share, "unique_rows": only, "loose": 0.0 if at else alike, "carried": follows,
                    "parked": parked, "sent": parked}  # fmt: skip
         ends = {f"{name}_{end}": value for name, value in numbers.items() for end in ("low", "high")}
         rows.append({"stack": "self", "layer": at - 1 if at else None, "head": 0 if at else None, "texts": 7,
@@ -122,9 +115,9 @@ def test_the_mean_head_votes_by_its_lamp(carried: float, null: float, votes: lis
 
 @pytest.mark.parametrize(
     ("alike", "verdict", "but"),
-    [(0.049, "yes", ""), (0.05, "yes", "; 5.0 % of the weight is on tokens that send the same"),
-     (0.06, "with care", "; 6.0 % of the weight is on tokens that send the same"),
-     (0.31, "no", "; 31 % of the weight is on tokens that send the same")],
+    [(0.049, "yes", ""), (0.05, "yes", "; 5.0 % of a row may move to tokens that send nearly the same"),
+     (0.06, "with care", "; 6.0 % of a row may move to tokens that send nearly the same"),
+     (0.31, "no", "; 31 % of a row may move to tokens that send nearly the same")],
 )  # fmt: skip
 def test_weight_on_tokens_that_send_the_same_is_not_unique(alike: float, verdict: str, but: str) -> None:
     found = [answer.vote for answer in Lit().answers(table([(0.0, 0.9, 0.1)], 0.8, 0.0, alike), SETTING) if answer.vote]
@@ -134,8 +127,8 @@ def test_weight_on_tokens_that_send_the_same_is_not_unique(alike: float, verdict
 
 @pytest.mark.parametrize(
     ("null", "only", "verdict", "but"),
-    [(0.05, 0.95, "yes", ""), (0.05, 0.949, "with care", "; 5.1 % of the rows leave room for another distribution"),
-     (0.04, 0.0, "with care", "; 100 % of the rows leave room for another distribution"),
+    [(0.05, 0.95, "yes", ""), (0.05, 0.949, "with care", "; 5.1 % of the rows may leave room for another distribution"),
+     (0.04, 0.0, "with care", "; 100 % of the rows may leave room for another distribution"),
      (0.06, 0.96, "with care", ""), (0.31, 0.0, "no", "")],
 )  # fmt: skip
 def test_rows_that_leave_room_are_named_where_they_decide(null: float, only: float, verdict: str, but: str) -> None:
@@ -165,13 +158,16 @@ def test_a_vote_says_how_many_heads_it_is_true_of_and_why_it_is_held_back() -> N
     no, yes, some = (of.format(*[share] * 3) for of, share in ((unique, "40 %"), (carries, "80 %"), (unique, "10 %")))
     assert clauses(0.8, 0.4) == [no, f"{yes}; yes, but held back: not to be shown (Unique?)"]
     assert clauses(0.8, 0.1) == [some, yes]
-    assert clauses(0.8, 0.1, parked=0.5) == [some, f"{yes}; a sink: 50 % of the weight is parked"]
+    assert clauses(0.8, 0.1, parked=0.5) == [
+        some,
+        f"{yes}; a sink: 50 % of the weight is parked, 50 % of what is sent comes from there",
+    ]
     assert clauses(0.8, 0.4, unique=1.0)[0] == f"{no}; yet no other distribution gives the output"
     assert clauses(0.8, 0.1, unique=1.0) == [f"{some}; no other distribution gives the output", yes]
 
 
 def test_a_run_of_a_version_that_did_not_count_them_is_read_as_before() -> None:
-    older = table([(0.0, 0.9, 0.1)], 0.8).drop("shared", "shared_low", "shared_high")
+    older = table([(0.0, 0.9, 0.1)], 0.8).drop("loose", "loose_low", "loose_high")
     assert [answer.vote.verdict for answer in Lit().answers(older, SETTING) if answer.vote] == ["yes", "yes"]
 
 

@@ -49,7 +49,6 @@ NOTE = {
     "agenda": {"settings": {EVERY: dict}, "left_out": {EVERY: str}, "documents": int | None, "note": str},
 }
 EXAMPLES, EXAMPLE_TOKENS = 2, 40
-CLASSIFIERS = ("classification", "token-classification")
 LABELLED = 256  # texts on which the model's accuracy is told
 
 
@@ -82,7 +81,7 @@ def report(
     `engine` are further options of `hw.run`.
     """
     out = Path(out)
-    loaded = _loaded(model, task, device, label)
+    loaded = _loaded(model, task, device)
     spec = _opened(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
     asked = {"studies": list(studies or ()), "settings": settings or {}, "budget": budget}
     todo = _agenda(out, asked, lambda: agenda(
@@ -127,7 +126,7 @@ def verdict(
 ) -> Judgement:
     """Run the studies that apply, of those named, and write verdict.html, .md, .json and card.md into `out`."""
     out = Path(out)
-    loaded = _loaded(model, task, device, label)
+    loaded = _loaded(model, task, device)
     spec = _opened(corpus, kind=kind, columns=columns, segments=segments, label=label, first=first)
     chosen = {}
     for name in studies:
@@ -148,14 +147,11 @@ def verdict(
     return found
 
 
-def _loaded(model: str | Model, task: str | None, device: str, label: str | int | None) -> Model:
-    """A classifier with the head that it was saved with, for what attention names is tested against its answer."""
+def _loaded(model: str | Model, task: str | None, device: str) -> Model:
+    """With the head that it was saved with, as `run` and `inspect` load it: one loss, one answer on every page."""
     if not isinstance(model, str):
         return model
-    own = own_task(model) if task is None else None
-    if label is not None or own in CLASSIFIERS:
-        task = task or own
-    return load(model, task=task, device=device)
+    return load(model, task=own_task(model) if task is None else task, device=device)
 
 
 def _opened(corpus: str | Path | CorpusSpec, **reading: Any) -> CorpusSpec:

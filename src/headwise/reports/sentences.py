@@ -42,7 +42,7 @@ SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
     ("carries", "yes"): ("", "that these vectors do not cancel, or that the model uses them."),
     ("carries", "with care"): (
         "“head h puts x % of its weight on token k”, of a head that is no sink, with the norms beside it.",
-        "“head h passes on token k”{others}: what is sent goes elsewhere in part.",
+        "“head h passes on token k”{others}: what is sent goes elsewhere in part, or another lamp holds them back.",
     ),
     ("carries", "no"): (
         "“through head h, token k sends the longest vector”, by its norms, which stand in place of raw weights.",
@@ -74,8 +74,9 @@ SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
         "“… because of what the head looks at”: a head that is taken away takes all of its map with it.",
     ),
     ("heads", "with care"): (
-        "“without head h the model's answer changes by x”, of a head for which it was measured.",
-        "“without head h the answer changes” of a head that was not measured, or was chosen for its map.",
+        "“without head h the model's loss (or vector) moves by x”, of a head for which it was measured.",
+        "“without head h the answer changes”: what moves is its loss (or vector), and the answer may stay; or anything "
+        "of a head that was not measured, or was chosen for its map.",
     ),
     ("heads", "no"): (
         "“without head h alone the model answers about as before”, of a head for which it was measured.",
@@ -106,7 +107,9 @@ OF_ONE: Mapping[Tested, tuple[str, str, str]] = {  # what may be written of one 
         "“through this head, the tokens with large weights send most of what is sent”", "head",
         "whose own lamp carries anything? is green",
     ),
-    "heads": ("“without this head alone the model's answer changes”", "head", "where the head's own interval says so"),
+    "heads": (
+        "“without this head alone the model's loss (or vector) moves”", "head", "where the head's own interval says so",
+    ),
     "matters": (
         "“in the mean over these texts, the prediction falls more without the tokens that this method names than "
         "without random ones”", "method", "whose own interval is above 0, best first",

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 import polars as pl
 
-from headwise.lamps import SINK, WIDTH_SMALL
+from headwise.lamps import EPSILON, SINK, WIDTH_SMALL
 from headwise.models.packaged import real_name
 from headwise.reports.answers import ABLATION, MATTERS, Results, answers_of, said_of, summary, verdict
 from headwise.reports.intervals import of_enough, with_intervals
@@ -30,20 +30,22 @@ SCHEMA = "headwise-verdict-2"
 QUESTION = "May a heatmap of this model's attention be shown as an explanation?"
 SHARES = {
     "null_share": "of the squared weights change nothing, if weights may be negative",
-    "unique_rows": "of a text's rows, in the mean over texts, have weights that no others can replace",
+    "unique_rows": "of a text's rows, in the mean over texts, are shown to have weights that no others can replace",
     "carried": "of what is sent follows the weights",
     "parked": "of the weight is parked on no word (special tokens, periods, commas; a decoder's first token)",
+    "sent": "of what is sent comes from where weight is parked; under half of that weight's share it decides for no",
 }
-ALIKE = (
-    "of the weight is on tokens that send the same, as a word that is there twice: how they share it changes nothing"
+LOOSE = (
+    "of a row is what a weight may move by, to tokens that send nearly the same (a word said twice): the output stays "
+    f"within {percent(EPSILON)}"
 )
 COUNTS = {
     "sink_share": f"of the heads are sinks: {percent(SINK)} of their weight or more is parked on no word",
     "shown_share": "of the heads have maps that may be shown",
 }
 BEHIND: Mapping[Tested, tuple[str, ...]] = {  # the numbers that a vote of `lamps` rests on; they are in its table
-    "unique": ("null_share", "unique_rows", "shared"),
-    "carries": ("carried", "parked"),
+    "unique": ("null_share", "unique_rows", "loose"),
+    "carries": ("carried", "parked", "sent"),
 }
 Decision = Verdict | Literal["undecided"]  # where no vote counts
 DECISIONS: tuple[Decision, ...] = ("no", "undecided", "with care", "yes")  # the worst first
@@ -156,7 +158,7 @@ def worst_of(found: Sequence[Verdict]) -> Verdict | None:
 
 
 def _needed(votes: Sequence[tuple[str, Vote]], results: Results) -> Sequence[str] | None:
-    """Heads that clearly change the answer; none where that could not be told, None where nobody asked."""
+    """Heads that clearly matter; none where that could not be told, None where nobody asked."""
     asked = [vote.holds_for for _, vote in votes if vote.tested == "heads"]
     return asked[0] if asked else () if ABLATION in results else None
 
@@ -164,13 +166,13 @@ def _needed(votes: Sequence[tuple[str, Vote]], results: Results) -> Sequence[str
 def numbers_of(table: pl.DataFrame, needed: Sequence[str] | None = None) -> tuple[Number, ...]:
     """Means over heads with their intervals, and the shares of heads that are sinks, and that may be shown.
 
-    `needed`: heads that clearly change the answer, None where nobody asked.
+    `needed`: heads that clearly matter, None where nobody asked.
     """
     table = first_stack(table)
     whole, heads = table.row(by_predicate=pl.col("name") == ALL, named=True), table.filter(pl.col("name") != ALL)
     texts = int(whole["texts"])
     means = [Number(name, says, whole[name], whole[f"{name}_low"], whole[f"{name}_high"], texts)
-             for name, says in {**SHARES, "shared": ALIKE}.items()
+             for name, says in {**SHARES, "loose": LOOSE}.items()
              if name in SHARES or (whole.get(name) or 0.0) >= WIDTH_SMALL]  # fmt: skip
     counts: dict[str, Any] = {"sink_share": heads["sink"].mean(), "shown_share": (heads["show"] == "yes").mean()}
     shown = heads.filter(pl.col("show") == "yes")
@@ -188,7 +190,7 @@ def _shown(shown: pl.DataFrame, needed: Sequence[str] | None) -> str:
     if needed is None:
         return f" so far{names}; whether they matter was not asked ({ABLATION} asks)"
     known = len(set(shown["name"]) & set(needed))
-    mattering = f"; {known} of these {len(shown)} clearly change the answer when taken away alone" if len(shown) else ""
+    mattering = f"; {known} of these {len(shown)} clearly matter when taken away alone" if len(shown) else ""
     return f"{names}, by what is unique and what is carried{mattering}"
 
 

@@ -2,11 +2,11 @@ r"""The three lamps of every head over a corpus (headwise.lamps), with intervals
 
     null_share    1 − Σ_q ‖a⊥_q‖² / Σ_q ‖a_q‖²             of a text: what of the squared weights changes nothing
     unique_rows   the share of rows that no other distribution can replace
-    shared        mean over rows of the largest weight on keys that send the same (measures/twins.py)
+    loose         mean over rows of how far a weight may go to keys that send nearly the same (measures/loose.py)
     carried       mean over rows of Σ_k min(α_k, p_k)       p_k = ‖α_k f(x_k)‖ / Σ_j ‖α_j f(x_j)‖
     parked, sent  mean over rows of Σ_{k ∈ P} α_k and of Σ_{k ∈ P} p_k
 
-P are special tokens, periods and commas, and the first token of a causal model. For shared, carried, parked and sent
+P are special tokens, periods and commas, and the first token of a causal model. For loose, carried, parked and sent
 only rows with a choice (three keys or more) count. Every number is taken text by text; its mean over texts lights the
 lamp, and resampled texts give its interval. Rows with a name are heads; the row `all` is the mean over heads.
 """
@@ -25,10 +25,22 @@ from numpy import ndarray
 from torch import Tensor
 
 from headwise.allowed import SEED, setting
-from headwise.lamps import ASKED, NULL, QUESTIONS, SINK, WIDTH_SMALL, Colour, Lamps, held_back, lamps, summed_up
+from headwise.lamps import (
+    ASKED,
+    NULL,
+    QUESTIONS,
+    ROUNDED,
+    SINK,
+    WIDTH_SMALL,
+    Colour,
+    Lamps,
+    held_back,
+    lamps,
+    summed_up,
+)
 from headwise.measures import ATTENTION
+from headwise.measures.loose import loose
 from headwise.measures.reductions import key_sums, squared_norms
-from headwise.measures.twins import shared
 from headwise.models.model import Model
 from headwise.plots.grid import head_grid
 from headwise.plots.theme import themed
@@ -42,8 +54,8 @@ from headwise.studies.tables import counted, ends, first_stack, percent
 from headwise.traces.lamps import CHOICE, OTHER, head_of
 from headwise.types import Layer
 
-SUMS = ("whole", "reached", "unique", "rows", "shared", "carried", "parked", "sent", "chosen")
-NUMBERS = ("null_share", "unique_rows", "shared", "carried", "parked", "sent")
+SUMS = ("whole", "reached", "unique", "rows", "loose", "carried", "parked", "sent", "chosen")
+NUMBERS = ("null_share", "unique_rows", "loose", "carried", "parked", "sent")
 SHOWN = {"null_share": "changes nothing", "carried": "follows the weights", "parked": "parked on no word"}
 ALL = "all"
 VERDICTS: Mapping[str, Verdict] = {"green": "yes", "amber": "with care", "red": "no"}
@@ -154,7 +166,7 @@ def _sums(layer: Layer, reading: Reading) -> Float64[Tensor, "batch head number"
     carried = torch.minimum(layer.alpha, ATTENTION["norm"](layer) / total[..., None]).sum(-1)
     rows = (
         (whole, real), (reached, real), (identifiable(layer), real), (torch.ones_like(real), real),
-        (shared(layer).to(real), chosen), (carried, chosen), (weight, chosen), (sent / total, chosen),
+        (loose(layer).to(real), chosen), (carried, chosen), (weight, chosen), (sent / total, chosen),
         (torch.ones_like(real), chosen),
     )  # fmt: skip
     return torch.stack([(of.double() * counts).sum(-1).expand(whole.shape[:2]) for of, counts in rows], -1).cpu()
@@ -173,7 +185,7 @@ def values_of(state: State, stack: str) -> list[Float[ndarray, "document head nu
         null = (1 - sums["reached"] / sums["whole"]).clamp(0, 1)
         by_rows = [
             sums["unique"] / sums["rows"],
-            *(sums[name] / sums["chosen"] for name in ("shared", "carried", "parked", "sent")),
+            *(sums[name] / sums["chosen"] for name in ("loose", "carried", "parked", "sent")),
         ]
         found.append(torch.stack([null, *by_rows], -1).numpy())
     return found
@@ -226,13 +238,15 @@ def _colour(found: Lamps, question: Literal["unique", "carries"]) -> Colour:
 def _but(mean: Lamps, question: Literal["unique", "carries"], whole: Mapping[str, Any]) -> str:
     """Why the lamp of the mean is not what its number alone would light."""
     if question == "carries" and mean.sink:
-        return f"; a sink: {percent(whole['parked'])} of the weight is parked"
+        hollow = ", less than half as much" if whole["sent"] < whole["parked"] / 2 - ROUNDED else ""
+        there = f"{percent(whole['sent'])} of what is sent comes from there{hollow}"
+        return f"; a sink: {percent(whole['parked'])} of the weight is parked, {there}"
     if question == "carries":
         return f"; yes, but held back: {held_back(mean)}" if mean.carries.held else ""
+    moved = whole.get("loose") or 0.0  # a run of an earlier version has none
+    if moved >= WIDTH_SMALL:
+        return f"; {percent(moved)} of a row may move to tokens that send nearly the same"
     if whole["unique_rows"] >= 1:
         return f"; {'' if _colour(mean, question) == 'green' else 'yet '}no other distribution gives the output"
-    alike = whole.get("shared") or 0.0  # a run of an earlier version has none
-    if alike >= WIDTH_SMALL:
-        return f"; {percent(alike)} of the weight is on tokens that send the same"
     room = _colour(mean, question) == "amber" and NULL.colour(whole["null_share"]) == "green"
-    return f"; {percent(1 - whole['unique_rows'])} of the rows leave room for another distribution" if room else ""
+    return f"; {percent(1 - whole['unique_rows'])} of the rows may leave room for another distribution" if room else ""

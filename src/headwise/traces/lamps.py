@@ -20,7 +20,7 @@ from torch import Tensor
 
 from headwise.errors import HeadwiseError
 from headwise.lamps import SINK, Head, Lamps, lamps
-from headwise.measures.twins import shared
+from headwise.measures.loose import loose
 from headwise.text.categories import CATEGORIES, categories
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def readings(trace: Trace, *, stack: str | None = None) -> list[list[Head]]:
     places = parking_places(alpha, parking(trace, stack), rows)
     parked, sent = (on_places(maps, places, rows) for maps in (alpha, shares))
     most = torch.where(places[:, :, None], alpha, 0.0)[:, :, rows].mean(2).argmax(-1)
-    alike = torch.stack([shared(layer)[0] for layer in trace.of(stack)])[:, :, rows].mean(-1)
-    numbers = {"null_share": facts.null_share, "unique_rows": facts.identifiable_rows, "shared": alike,
+    free = torch.stack([loose(layer)[0] for layer in trace.of(stack)])[:, :, rows].mean(-1)
+    numbers = {"null_share": facts.null_share, "unique_rows": facts.identifiable_rows, "loose": free,
                "parked": parked, "sent": sent, "carried": carried(alpha, shares, rows)}  # fmt: skip
     lists = {name: found.tolist() for name, found in numbers.items()}
     return [
@@ -70,7 +70,7 @@ def readings(trace: Trace, *, stack: str | None = None) -> list[list[Head]]:
 def head_of(numbers: Mapping[str, Any], *, on: str = "") -> Head:
     """What is known of a head, from numbers by their names."""
     return Head(
-        null_share=numbers["null_share"], unique_rows=numbers["unique_rows"], shared=numbers.get("shared"),
+        null_share=numbers["null_share"], unique_rows=numbers["unique_rows"], loose=numbers.get("loose"),
         carried=numbers["carried"],
         parked=numbers["parked"], sent=numbers["sent"], on=on,
     )  # fmt: skip

@@ -17,6 +17,7 @@ import headwise as hw
 from headwise.cli import main
 from headwise.errors import InputError
 from headwise.reports.comparison.distances import between
+from headwise.reports.comparison.page import LIT, otherwise_judged
 from headwise.reports.comparison.run import compare
 from headwise.results import open_result
 from headwise.studies.profile import NUMBERS
@@ -150,6 +151,33 @@ def test_other_studies_give_differences_without_intervals(load, corpus, tmp_path
     tables = [open_result(tmp_path / "out" / side).table.filter(name="L0.H0")["entropy"][0] for side in "ab"]
     assert found["change"][0] == pytest.approx(tables[1] - tables[0])
     assert "no intervals" in (tmp_path / "out" / "page.html").read_text()
+
+
+def test_lamps_are_compared_number_by_number_and_heads_whose_judgement_changes_are_named(load, corpus, other, tmp_path):
+    """Colours and counts of texts were part of a number's name, and heads whose lamps had changed fell out."""
+    found = compare(load("tiny:bert"), corpus=corpus, corpus_b=other, study="lamps", out=tmp_path / "out")
+    assert found.table["what"].unique(maintain_order=True).to_list() == list(LIT)
+    assert found.table["name"].n_unique() == 12
+    sides = [dict(open_result(tmp_path / "out" / side).table.select("name", "show").iter_rows()) for side in "ab"]
+    was, now = ({name: sides[at][name] for name in sides[0] if name != "all"} for at in (0, 1))
+    changed = [f"{name} ({was[name]} → {now[name]})" for name in was if was[name] != now[name]]
+    (said,) = otherwise_judged(found.table, "x", "y")
+    assert said.startswith(
+        f"By the lamps of the means, {len(changed)} of 12 maps may be shown otherwise in y than in x:"
+    )
+    assert otherwise_judged(found.table.filter(what="carried"), "x", "y") == []
+
+
+def test_the_heads_that_are_judged_worse_and_better_are_told_apart():
+    good = {"null_share": 0.0, "unique_rows": 1.0, "loose": 0.0, "carried": 0.9, "parked": 0.0, "sent": 0.0}
+    bad, worst = {"carried": 0.6}, {"carried": 0.4}
+    heads = {"L0.H0": ({}, {}), "L0.H1": ({}, bad), "L0.H2": (bad, worst), "L0.H3": ({}, worst), "L0.H4": (worst, {})}
+    rows = [{"stack": "self", "name": name, "what": what, "a": {**good, **a}[what], "b": {**good, **b}[what]}
+            for name, (a, b) in heads.items() for what in good]  # fmt: skip
+    assert otherwise_judged(pl.DataFrame(rows), "x", "y") == [
+        "By the lamps of the means, 4 of 5 maps may be shown otherwise in y than in x: 3 with more care or not "
+        "(L0.H3 (yes → no), L0.H1 (yes → with care), L0.H2 (with care → no)), 1 with less (L0.H4 (no → yes))."
+    ]
 
 
 def test_effects_of_taking_heads_away_are_compared_with_intervals(load, corpus, tmp_path):

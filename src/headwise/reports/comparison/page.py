@@ -10,19 +10,24 @@ from typing import Any
 
 import polars as pl
 
-from headwise.lamps import Head, is_sink
+from headwise.lamps import Head, is_sink, lamps
 from headwise.plots.differences import against, change_grids, matching
 from headwise.plots.theme import themed
 from headwise.results.shown import number
+from headwise.traces.lamps import head_of
 from headwise.viewer.build import ascii_text, digest
 
 TITLES = {
     "to_first": "to the first token", "to_separator": "to separators", "to_punctuation": "to periods and commas",
     "to_other": "to other tokens", "previous": "to the previous token", "current": "to itself",
-    "next": "to the next token", "entropy": "entropy (nats)",
+    "next": "to the next token", "entropy": "entropy (nats)", "null_share": "share that changes nothing",
+    "unique_rows": "rows that no others replace", "loose": "room to move", "carried": "follows the weights",
+    "parked": "parked on no word", "sent": "sent from where it is parked",
 }  # fmt: skip
 PARKED = ("to_first", "to_separator", "to_punctuation")
-SHARES = tuple(name for name in TITLES if name != "entropy")
+SHARES = ("to_first", "to_separator", "to_punctuation", "to_other", "previous", "current", "next")
+LIT = ("null_share", "unique_rows", "loose", "carried", "parked", "sent")  # what lights the lamps of a head
+WORST = ("no", "with care", "yes")
 UNIT = "a share of the weight"
 MOST_PANELS, TOP = 9, 25
 DIGITS = 3  # of every number that is printed
@@ -122,7 +127,8 @@ def findings(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> 
     if not chosen["intervals"]:
         return [
             f"{heads} heads of {a} beside the heads at the same place in {b}. This study keeps no single documents, so "
-            "there are no intervals: small differences may be chance."
+            "there are no intervals: small differences may be chance.",
+            *otherwise_judged(table, a, b),
         ]
     clear = int(table["clear"].sum())
     told = [
@@ -197,6 +203,26 @@ def sinks(table: pl.DataFrame, a: str, b: str) -> list[str]:
         f"Sinks (half of the weight or more on no word): {sum(was)} of {len(names)} heads of {a}, and {sum(now)} of "
         f"the heads of {b} that are compared with them. By the names in {a}, new in {b}: {_few(new)}; gone: "
         f"{_few(gone)}."
+    ]
+
+
+def otherwise_judged(table: pl.DataFrame, a: str, b: str) -> list[str]:
+    """Heads whose maps may be shown on one side and not, or with more care, on the other; the lamps of both sides."""
+    if not {*LIT} <= {*table["what"]}:
+        return []
+    changed: dict[bool, list[tuple[int, str]]] = {True: [], False: []}
+    heads = table.partition_by("stack", "name", maintain_order=True)
+    for head in heads:
+        was, now = (
+            lamps(head_of(dict(zip(head["what"].to_list(), head[side].to_list(), strict=True)))).showing
+            for side in ("a", "b")
+        )
+        if steps := WORST.index(now) - WORST.index(was):
+            changed[steps > 0].append((abs(steps), f"{head['name'][0]} ({was} → {now})"))
+    worse, better = ([said for _, said in sorted(changed[up], key=lambda one: -one[0])] for up in (False, True))
+    return [
+        f"By the lamps of the means, {len(worse) + len(better)} of {len(heads)} maps may be shown otherwise in {b} "
+        f"than in {a}: {len(worse)} with more care or not ({_few(worse)}), {len(better)} with less ({_few(better)})."
     ]
 
 

@@ -262,9 +262,12 @@ def _without_intervals(a: pl.DataFrame, b: pl.DataFrame, match: str) -> tuple[pl
             "Without intervals, only studies with one row a head are compared, at the same place; use --study profile "
             "(or surface, nullspace, norms) and --match position."
         )
-    numbers = [name for name, kind in a.schema.items() if kind.is_float() and name in b.columns]
-    keys = [name for name, kind in a.schema.items() if not kind.is_float() and name in b.columns]
     a, b = a.drop_nulls(WHERE), b.drop_nulls(WHERE)
+    floats = [name for name, kind in a.schema.items() if kind.is_float() and name in b.columns]
+    numbers = [name for name in floats if name.removesuffix("_low").removesuffix("_high") not in {*floats} - {name}]
+    others = [name for name, kind in a.schema.items() if not kind.is_float() and name in b.columns]
+    keys = [name for name in others if name in (*WHERE, "quantity")]
+    keys = others if a.select(keys).is_duplicated().any() else keys  # what else a row is of; not what is said of it
     if a.select(keys).is_duplicated().any() or not numbers or a.is_empty():
         raise InputError("Without intervals, a table must have one row a head, but this one has others; use profile.")
     extra = [key for key in keys if key not in WHERE]

@@ -67,10 +67,10 @@ def _voted(heads: pl.DataFrame, texts: str, several: bool) -> Answer:
     needed, idle = clear(heads)
     verdict: Verdict = "yes" if needed >= MOST * heads.height else "no" if idle >= MOST * heads.height else "with care"
     clause = (
-        f"{needed} of {heads.height} heads clearly change the answer when taken away alone (interval beyond "
+        f"{needed} of {heads.height} heads clearly move {moved_of(heads)} when taken away alone (interval beyond "
         f"{least(heads)}), {idle} clearly do not (interval within it); each {PUT[heads['way'][0]]}, {texts}"
     )
-    says = "of the heads clearly change the answer when taken away alone"
+    says = f"of the heads clearly move {moved_of(heads)} when taken away alone"
     share = Number("needed_share", says, needed / heads.height, None, None, int(heads["texts"][0]), without=COUNTED)
     vote = Vote("heads", verdict, clause, (share,), _names(needed_of(heads), several), heads.height)
     return Answer(BELIEVE, f"Do the heads matter to the answer? {clause}.", vote=vote)
@@ -99,6 +99,11 @@ def needed_of(heads: pl.DataFrame) -> pl.DataFrame:
 def least(heads: pl.DataFrame) -> str:
     """The threshold with its unit, where the table knows it: 0.001 nats, or 0.001 (1 − cos)."""
     return amount(f"{MATTERS_LITTLE}", unit_of(heads))
+
+
+def moved_of(heads: pl.DataFrame) -> str:
+    """What was measured, which is not the answer: a label may stay while its loss moves."""
+    return {"nats": "the loss", "1 − cos": "the vector"}.get(unit_of(heads) or "", "what the model gives")
 
 
 def unit_of(table: pl.DataFrame) -> str | None:
