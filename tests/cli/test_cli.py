@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from headwise.cli import main, options
+from headwise.cli.inspect import fitting
 
 TEXT = "the river of the city was in the north and it was old"
 
@@ -85,6 +86,48 @@ def test_inspect_prints_a_table_and_a_verdict(headwise):
     assert "L0.H0" not in out
     assert "head size 6. So far, of 4 maps 0 may be shown" in out
     assert "lamps: unique? carries anything? matters?" in out
+
+
+@pytest.mark.parametrize(
+    ("width", "left"),
+    [(None, []), ("80", []), ("73", ["next"]), ("50", ["next", "same", "prev", "special", "null"]),
+     ("20", ["next", "same", "prev", "special", "null", "entropy"])],
+)  # fmt: skip
+def test_a_narrow_terminal_has_fewer_columns_of_heads_and_every_number_whole(headwise, monkeypatch, width, left):
+    """What each head matters is never among those that are left out."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if width is not None:
+        monkeypatch.setenv("COLUMNS", width)
+    code, out, _ = headwise("inspect", TEXT, "--model", "tiny:bert", "--matters")
+    assert code == 0
+    lines = out.splitlines()
+    heading = next(line for line in lines if line.split()[:1] == ["lamps"]).split()
+    every = ["lamps", "entropy", "special", "prev", "same", "next", "null", "carried", "parked", "sink", "matters"]
+    assert [name for name in every if name not in heading] == [name for name in every if name in left]
+    rows = [line for line in lines if re.match(r" *L\d\.H\d ", line)]
+    assert all(re.search(r" -?\d\.\d{4}$", row) for row in rows)
+    assert not any("…" in row for row in rows)
+    said = [line for line in lines if line.startswith("left out")]
+    assert said == ([f"left out: columns {', '.join(left)}; a wider terminal or --csv FILE has them"] if left else [])
+    assert ("null: share" in out) == ("null" not in left)
+
+
+def test_where_a_sink_has_a_long_name_that_is_shortened_first() -> None:
+    rows = pl.DataFrame({"name": ["L0.H0", "L0.H1"], "entropy": [0.5, 1.0], "next": [0.25, 0.5],
+                         "sink": ['"unbelievable"', None], "matters": [0.1, -0.2]})  # fmt: skip
+    for width, sink, left in ((50, '"unbelievable"', []), (38, '"unbeli…', []), (30, '"unbeli…', ["next"])):
+        printed, lacking = fitting(rows, "", width)
+        assert next(iter(printed.columns[-2].cells)) == sink
+        assert lacking == left
+
+
+def test_what_is_parked_is_defined_alike_in_the_help_and_below_the_table(headwise):
+    """A sink may be one word that every row looks at, so "on no word" alone would be untrue of it."""
+    _, asked, _ = headwise("inspect", "--help")
+    _, said, _ = headwise("inspect", TEXT, "--model", "tiny:bert", "--layer", "0")
+    help_, table = (" ".join(text.split()) for text in (asked, said))
+    assert "the share of the weight that is parked on no word, or on one token, whoever looks; and where" in help_
+    assert "parked: share of the weight on no word, or on one token, whoever looks" in table
 
 
 def test_inspect_takes_the_name_that_a_head_has_everywhere(headwise):

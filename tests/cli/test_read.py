@@ -87,3 +87,41 @@ def test_compare_loads_the_head_that_a_study_asks_about(tmp_path: Path, monkeypa
     with pytest.raises(AskedError) as named:
         compare("./m", "./n", out=tmp_path, study="ablation", task="masked-lm")
     assert (own.value.args, named.value.args) == (("./m", "the task of ./m"), ("./m", "masked-lm"))
+
+
+JSONL = '{"text": "it was in the north"}\n'
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["verdict", "tiny:bert", "--studies", "lamps"],
+        ["verdict", "tiny:bert", "--studies", "lamps", "--json"],
+        ["report", "--model", "tiny:bert", "--studies", "surface"],
+        ["compare", "tiny:bert", "tiny:bert", "--resamples", "100"],
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("c.jsonl", '{"text": "the river was old"}\n{"text": \n{"text": "it was in the north"}\n[\n' + JSONL * 8,
+         "2 texts were skipped (2 malformed JSON)"),
+        ("c.csv", "n,text\n1,the river was old\n2\n" + "3,it was in the north\n" * 9,
+         "1 text was skipped (1 missing column)"),
+        ("c.txt", "the river was old\n" * 10, ""),
+    ],
+)  # fmt: skip
+def test_lines_that_could_not_be_read_are_told_by_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], name: str,
+    content: str, said: str,
+) -> None:  # fmt: skip
+    """Once, on standard error; nothing where all were read."""
+    (tmp_path / name).write_text(content)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["headwise", *words, "--corpus", name, "--out", "out"])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    out, err = capsys.readouterr()
+    assert not stop.value.code
+    assert [line for line in err.splitlines() if "skipped" in line] == ([f"{name}: {said}"] if said else [])
+    assert "was skipped" not in out

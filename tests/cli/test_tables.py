@@ -8,13 +8,21 @@ import polars as pl
 import pytest
 
 from headwise.cli.reproduce import _print_verdicts
-from headwise.cli.tables import chosen, print_table
+from headwise.cli.tables import chosen, print_table, terminal
 from headwise.errors import InputError
+from headwise.results.shown import FIRST_BY
+from headwise.studies import STUDIES
 
 TABLE = pl.DataFrame(
     {"name": ["L0.H0", "L0.H1", "L1.H0", "L1.H1"], "layer": [0, 0, 1, 1], "pattern": ["next", "Sink", "next", "sink"],
      "entropy": [0.5, None, 2.0, 1.0], "text": ["a", "[red]b[/red]", "c", "d"]}
 )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def piped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a pipe, unless a test says how wide its terminal is: who runs tests may have said so."""
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 def names(*args: object, **more: object) -> list[str]:
@@ -77,3 +85,100 @@ def test_the_verdicts_in_print(capsys: pytest.CaptureFixture[str]) -> None:
         ["fig1", "it-falls", "0.9", "0.8", "40", "0.1", "holds", ">0.5"],
         ["fig1", "it-falls", "0.9", "0.8", "40", "0.1", "undecided:", "few", ">0.5"],
     ]
+
+
+LONG = "a text that is longer than the terminal is wide, of which the first words are shown and no word is broken"
+WIDE = pl.DataFrame({
+    "stack": ["self"] * 30, "layer": [at // 6 for at in range(30)], "head": [at % 6 for at in range(30)],
+    "name": [f"L{at // 6}.H{at % 6}" for at in range(30)],
+    "to_separator": [0.1234 + at for at in range(30)], "comprehensiveness": [0.25 * at for at in range(30)],
+    "comprehensiveness_low": [-1.234] * 30, "comprehensiveness_high": [12.34] * 30, "entropy": [3.0] * 29 + [0.5],
+    "empty": [None] * 28 + [1.0, None], "sufficiency_gain": [at / 7 for at in range(30)],
+    "half@50\u00a0%": [at / 7 for at in range(30)],
+    "show": ["with care", "no"] * 15, "text": [LONG] * 29 + ["short"],
+})  # fmt: skip
+
+
+def printed(capsys: pytest.CaptureFixture[str], table: pl.DataFrame, **how: object) -> list[str]:
+    print_table(SimpleNamespace(table=table, folder="out"), **{"whole": False, **how})  # type: ignore[arg-type]
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_terminal_of_80_columns_has_whole_cells_and_is_told_what_is_left_out(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = printed(capsys, WIDE, sort="entropy")
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "  in every row: stack self"
+    assert [line.split()[0] for line in lines[3:27]] == ["L4.H5", *(f"L{at // 6}.H{at % 6}" for at in range(23))]
+    assert [" ".join(line.split()) for line in lines[1:3]] == [
+        "to entropy sufficiency",
+        "name separator comprehensiveness (nats) gain half@50 % show",
+    ]
+    assert lines[4].split() == ["L0.H0", "0.123", "0", "[-1.23,", "12.3]", "3", "0", "0", "with", "care"]
+    assert " ".join(" ".join(lines[27:]).split()) == (
+        "left out: columns layer, head, empty, text; 6 more rows; --all shows them, out/table.parquet has them"
+    )
+
+
+def test_what_fits_is_shown_and_a_long_text_ends_between_words(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = printed(capsys, WIDE.select("name", "layer", "text").head(3))
+    assert lines == [
+        "  in every row: layer 0, text a text that is longer than the",
+        "    terminal is wide, of which the first words are shown and",
+        "    no word is broken",
+        "name ",
+        "L0.H0",
+        "L0.H1",
+        "L0.H2",
+    ]
+    lines = [line.rstrip() for line in printed(capsys, WIDE.select("name", "text")[28:])]
+    assert lines[1:3] == ["L4.H4  a text that is longer than the terminal is wide, of…", "L4.H5  short"]
+    assert "left out: the ends of long texts; --all shows them" in lines[3]
+
+
+def test_all_of_a_wide_table_is_in_parts_that_fit(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = printed(capsys, WIDE.head(1), whole=True)
+    assert max(map(len, lines)) <= 80
+    for each in ("layer", "0.123", "0 [-1.23, 12.3]", "with care", "half@50\u00a0%"):
+        assert each in "\n".join(lines)
+    assert not any("left out" in line for line in lines)
+    assert sum("L0.H0" in line for line in lines) == sum("name" in line for line in lines) > 1
+
+
+def test_a_pipe_has_every_column_and_a_terminal_of_unknown_width_has_80(monkeypatch, capsys) -> None:
+    assert terminal() is None
+    lines = printed(capsys, WIDE)
+    assert LONG in lines[2]
+    assert lines[-1] == "  left out: 6 more rows; --all shows them, out/table.parquet has them"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert terminal() == 80
+
+
+def test_a_heading_stands_in_one_line_where_there_is_room(monkeypatch, capsys) -> None:
+    table = pl.DataFrame({"name": ["a", "b"], "null_share": [0.5, 0.25]})
+    monkeypatch.setenv("COLUMNS", "24")
+    assert printed(capsys, table)[0].split() == ["name", "null", "share", "(of", "1)"]
+    monkeypatch.setenv("COLUMNS", "20")
+    assert printed(capsys, table)[0].split() != ["name", "null", "share", "(of", "1)"]
+
+
+def test_what_is_best_comes_first_in_every_table_that_has_one() -> None:
+    rows = pl.DataFrame({"method": ["random", "bad", "good", "no"], "comprehensiveness_gain": [0.0, -0.1, 0.3, None],
+                         "sufficiency_gain": [0.0] * 4, "kendall": [0.0] * 4})  # fmt: skip
+    assert chosen(rows, None, None, STUDIES["faithfulness"].first_by)["method"].to_list() == [
+        "good",
+        "random",
+        "bad",
+        "no",
+    ]
+    rows = pl.DataFrame({"name": ["a", "b", "c"], "best": [False, True, True], "aer": [0.1, 0.4, 0.2]})
+    assert chosen(rows, None, None, FIRST_BY)["name"].to_list() == ["c", "b", "a"]
+
+
+def test_words_are_sorted_as_the_study_has_them() -> None:
+    """raw before effective; but by the alphabet where a user asks for it."""
+    rows = pl.DataFrame({"quantity": ["raw", "effective", "raw", None], "entropy": [2.0, None, 1.0, 0.0]})
+    assert chosen(rows, None, None, ("quantity", "entropy"))["entropy"].to_list() == [1.0, 2.0, None, 0.0]
+    assert chosen(rows, None, "quantity")["quantity"].to_list() == ["effective", "raw", "raw", None]

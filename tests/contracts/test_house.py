@@ -113,6 +113,22 @@ def test_a_family_is_known_by_what_it_computes_and_not_by_name() -> None:
     assert set(found) == set(FAMILIES), found
 
 
+SIDE = re.compile(r"(^|[.;(] )(left|right)[:,] |\(left:|\bon the (left|right)\b|\b(left|right) (scale|panel)", re.I)
+
+
+def sides(tree: ast.Module) -> list[str]:
+    """Strings that place a panel on a side; what a function says of itself aside."""
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    strings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docs]
+    return [found for found in strings if isinstance(found, str) and SIDE.search(found)]
+
+
+def test_a_caption_names_its_panels_for_on_narrow_pages_they_stand_below_each_other() -> None:
+    assert len(sides(ast.parse("x = ['Left: x', 'it is left, too', 'high on the left', 'falls to the right: y']"))) == 2
+    drawn = ("studies/", "plots/", "explanations/", "papers/")
+    assert {path: found for path, tree in modules() if path.startswith(drawn) and (found := sides(tree))} == {}
+
+
 def test_the_list_of_folders_is_short_and_told_in_the_architecture() -> None:
     told = (SOURCE.parents[1] / "docs" / "architecture.md").read_text("utf-8")
     table = told.partition("| folder | what | may know |")[2].partition("\n\n")[0]

@@ -101,7 +101,7 @@ def test_csv_with_quotes_and_labels(tmp_path):
 
 
 def test_columns_that_are_not_there_are_named_with_the_options(tmp_path):
-    found = "it has review, stars. Name what holds text and label, as in --columns review --label stars"
+    found = "it has: review, stars; pass --columns review --label stars"
     for name, content in [("a.csv", "review,stars\nGood,5\n"), ("a.tsv", "review\tstars\nGood\t5\n"),
                           ("a.jsonl", '{"review": "Good", "stars": 5}\n')]:  # fmt: skip
         for columns in (None, ("text",)):
@@ -217,9 +217,9 @@ def test_a_dataset_is_read_through_a_copy(monkeypatch):
         ("a.txt", "", {}, r"must hold at least one document; got none\. "),
         ("a.txt", "\0\n\n", {}, r"got none, skipped 1 binary"),
         ("a.txt", "x", {"kind": "docx"}, r"must be of kind blocks, lines.*got 'docx'"),
-        ("a.tsv", "a\tb\n1\t2\n", {}, r"must have a usual text column.*it has a, b"),
+        ("a.tsv", "a\tb\n1\t2\n", {}, r"must have a usual text column.*it has: a, b"),
         ("a.csv", "text;stars\ngood;1\n", {}, r"separated by commas.* first line is 'text;stars'.* separated by ';'"),
-        ("a.tsv", "a\tb\n1\t2\n", {"columns": ("c",)}, r"must have columns c; it has a, b"),
+        ("a.tsv", "a\tb\n1\t2\n", {"columns": ("c",)}, r"must have columns c; it has: a, b"),
         ("a.parquet", "no parquet at all", {}, r"must be a parquet file"),
     ],
 )

@@ -10,7 +10,20 @@ import typer
 from headwise.cli import options
 from headwise.cli.fail_if import FailIf, end, failures, parsed
 from headwise.cli.remembered import listed
-from headwise.cli.run import Columns, Corpus, Dtype, First, Kind, Label, MaxTokens, Seed, Segments, Truncate, reading
+from headwise.cli.run import (
+    Columns,
+    Corpus,
+    Dtype,
+    First,
+    Kind,
+    Label,
+    MaxTokens,
+    Seed,
+    Segments,
+    Truncate,
+    reading,
+    tell_skipped,
+)
 from headwise.errors import InputError
 
 HELP = """Differences per head: two models, a model and its fine-tuned copy, a model on two corpora, two stored results.
@@ -84,6 +97,10 @@ def compare(
             max_tokens=max_tokens, progress="lines", say=say,
             **reading(kind=kind, columns=columns, segments=segments, label=label, first=first),
         )  # fmt: skip
+    read = [(side["corpus"]["name"], side["skipped"] or {}) for side in result.manifest["sides"].values()]
+    for at, (name, counts) in enumerate(read):
+        if (name, counts) not in read[:at]:  # two models on one corpus
+            tell_skipped(name, counts)
     reasons = failures(conditions, gauges(result.table, texts=result.manifest["documents"])) if conditions else []
     if json_ is not None:
         options.write_json(json_, document(result, reasons))

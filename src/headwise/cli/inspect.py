@@ -27,7 +27,8 @@ HELP = """One text, or a pair, through a model: a table of its heads, and whethe
 Three lamps a head: are its weights unique, do they carry anything, does the model need it (asked by --matters)?
 Columns: entropy of the rows in nats; mean attention to special tokens and to the previous, the same and the next token;
 the share of the map that lies in the null space and changes nothing; the share of what is sent that follows the
-weights; the share of the weight that is parked on no word, and where, if that is half or more (a sink).
+weights; the share of the weight that is parked on no word, or on one token, whoever looks; and where, if that is half
+or more (a sink).
 
   headwise inspect "The quick brown fox jumps over the lazy dog." --figure out.svg
   headwise inspect "He went to the bank." "It was closed." --layer 3 --quantity effective
@@ -177,11 +178,8 @@ def _inspect_long(
     console = Console(highlight=False, soft_wrap=True)
     if said := answer_of(trace):
         console.print(RichText(said, style="bold"))
-    console.print(
-        _rich_table(table, f"{called(trace.model_name)}: raw attention in {len(trace.text)} tokens, mean over rows")
-    )
+    _print_table(table, f"{called(trace.model_name)}: raw attention in {len(trace.text)} tokens, mean over rows")
     proof = f"Captured numbers reproduce the model to {number(trace.proof_error, '.0e')} (relative)."
-    console.print(RichText(_units(table.columns), style="dim"))
     console.print(RichText(f"kept: the share of a row that its strongest entries hold. {proof}", style="dim"))
     for path in written:
         print(f"wrote {path}", file=sys.stderr)
@@ -309,13 +307,53 @@ def _print(
     said = unanswered(trace.model) if answer is None else answer.says
     if said:
         console.print(RichText(said, style="bold"))
-    console.print(_rich_table(table, f"{called(trace.model_name)}: {_named(quantity)}, mean over rows"))
-    console.print(RichText(_units(table.columns), style="dim"))
+    _print_table(table, f"{called(trace.model_name)}: {_named(quantity)}, mean over rows")
     if LAMPS[0] in table.columns:
         console.print(RichText(LEGEND, style="dim"))
     if "matters" in table.columns:
         console.print(RichText(_matters_legend(kind_of(trace.model), exact=exact), style="dim"))
     console.print(RichText(_verdict(trace, table, stack)))
+
+
+def _print_table(table: pl.DataFrame, title: str) -> None:
+    """The table, the units of its columns, and which were left out where the terminal is too narrow for all."""
+    from rich.console import Console
+    from rich.text import Text as RichText
+
+    from headwise.cli.tables import terminal
+
+    printed, left = fitting(table, title, terminal())
+    Console(highlight=False, width=max(80, _wide(printed))).print(printed)
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(RichText(_units([name for name in table.columns if name not in left]), style="dim"))
+    if left:
+        named = ", ".join(LABELS.get(name, name) for name in left)
+        console.print(f"left out: columns {named}; a wider terminal or --csv FILE has them", style="dim")
+
+
+def fitting(table: pl.DataFrame, title: str, width: int | None) -> tuple[Any, list[str]]:
+    """The table as it is printed on so wide a terminal (None: in a file or a pipe), and the columns that it lacks."""
+    import polars as pl
+
+    from headwise.cli.tables import shortened
+
+    left: list[str] = []
+    printed = _rich_table(table, title)
+    if width is not None and _wide(printed) > width and "sink" in table.columns:
+        short = [None if sink is None else shortened(sink, SINK) for sink in table["sink"]]
+        table = table.with_columns(sink=pl.Series(short, dtype=pl.String))
+        printed = _rich_table(table, title)
+    for name in LEFT_OUT:
+        if width is not None and _wide(printed) > width and name in table.columns:
+            left.append(name)
+            printed = _rich_table(table.drop(left), title)
+    return printed, left
+
+
+def _wide(printed: Any) -> int:
+    from rich.console import Console
+
+    return Console(width=10_000).measure(printed).maximum
 
 
 def _units(columns: Sequence[str]) -> str:
@@ -362,12 +400,15 @@ UNSHOWN = (
     "held",
     *LAMPS,
 )
+LEFT_OUT = ("next", "current", "previous", "special", "null_share", "entropy")  # in this order, on a narrow terminal
+SINK = 8  # columns of the terminal that a sink has there
 MARKS = {"green": "✓", "amber": "~", "red": "✗", "dark": "·"}
 UNITS = {  # of the columns, in the order of the table
     "entropy": "entropy in nats",
     "special": "special, prev, same, next: what goes to special tokens, the token before, itself and the one after",
     "null_share": "null: share of the squared weights that changes nothing",
-    "carried": "carried: share of what is sent that follows the weights; parked: share of the weight on parking places",
+    "carried": "carried: share of what is sent that follows the weights; "
+    "parked: share of the weight on no word, or on one token, whoever looks",
 }
 COLOURS = {"green": "green", "amber": "yellow", "red": "red", "dark": "bright_black"}
 LEGEND = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 import webbrowser
@@ -71,6 +72,8 @@ def report(
             max_tokens=max_tokens, engine=engine, address=address, workers=workers, threads=threads, seed=seed,
             progress="lines", controls=controls, command=shlex.join(["headwise", *sys.argv[1:]]), say=say,
         )  # fmt: skip
+    facts = json.loads((out / "verdict.json").read_text("utf-8"))["facts"]
+    run.tell_skipped(facts["corpus"], facts["skipped"])
     if card:
         print((out / "card.md").read_text("utf-8"))
         return

@@ -250,12 +250,16 @@ def _that_ask_the_first() -> list[list[str]]:
 
 def _summary(result: Result) -> None:
     """A few lines: what was read, what was skipped and why, where it is."""
+    from headwise.cli.tables import say, terminal
+
     manifest = result.manifest
-    print(
+    what = (
         f"{manifest['study']}: {manifest['model']['name']} on {manifest['plan']['corpus']['name']}, "
         f"{texts_of(manifest)}, {manifest['tokens']:,} tokens read; {skipped(manifest['skipped'])}"
     )
-    print(f"  {result.folder}/table.parquet ({len(result.table)} rows); figures: {', '.join(result.figures)}")
+    files = f"{result.folder}/table.parquet ({len(result.table)} rows); figures: {', '.join(result.figures)}"
+    say(what, terminal(), indent="")
+    say(files, terminal())
     if result.figures:
         print(
             f"  headwise show {result.folder} --figure {result.figures[0]} --save {result.figures[0]}.svg",
@@ -273,6 +277,12 @@ def skipped(counts: Mapping[str, int]) -> str:
         return "no text was skipped"
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count)
     return f"{total:,} {'texts were' if total > 1 else 'text was'} skipped ({reasons})"
+
+
+def tell_skipped(corpus: str, counts: Mapping[str, int]) -> None:
+    """On the terminal, where texts of a corpus were not read."""
+    if any(counts.values()):
+        print(f"{corpus}: {skipped(counts)}", file=sys.stderr)
 
 
 def _document(result: Result) -> dict[str, Any]:

@@ -1,18 +1,28 @@
-"""A result's table on the terminal: chosen rows, the telling ones first, rounded, with units."""
+"""A result's table on the terminal: chosen rows, the telling ones first, rounded, with units.
+
+Where it is wider than the terminal the columns that say most are shown, each cell whole, and the others named below. In
+a file or a pipe nothing is cut, unless COLUMNS says how wide it is.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 import polars as pl
 
 from headwise.errors import InputError
 from headwise.results.result import Result
-from headwise.results.shown import UNITS, number, shown
+from headwise.results.shown import FIRST_BY, TELLING, UNITS, number, shown
+from headwise.text.terminal import visible
 
 ROWS = 24  # unless all are asked for
+TEXT = 24  # columns of the terminal that a longer text has at least
+GAP = 2  # between columns
+PLACES = {"layer", "head", "layer_a", "head_a", "layer_b", "head_b"}  # which a name tells too
 
 
 def chosen(table: pl.DataFrame, where: str | None, sort: str | None, first_by: Sequence[str] = ()) -> pl.DataFrame:
@@ -25,7 +35,8 @@ def chosen(table: pl.DataFrame, where: str | None, sort: str | None, first_by: S
     by = [sort] if sort is not None else [each for each in first_by if _column(each) in table.columns]
     for each in by:
         _check(table, _column(each))
-    return table.sort([_key(each) for each in by], descending=[each.startswith("-") for each in by],
+    keys = [_key(each) if sort is not None else _key(each, table) for each in by]
+    return table.sort(keys, descending=[each.startswith("-") for each in by],
                       nulls_last=True, maintain_order=True) if by else table  # fmt: skip
 
 
@@ -37,9 +48,11 @@ def _column(by: str) -> str:
     return by.lstrip("-").partition("=")[0]
 
 
-def _key(by: str) -> pl.Expr:
-    """What to sort by: a column, or where it has a value, those rows first."""
+def _key(by: str, table: pl.DataFrame | None = None) -> pl.Expr:
+    """What to sort by: a column, or where it has a value, those rows first; words of a `table` in its own order."""
     name, equals, value = by.lstrip("-").partition("=")
+    if table is not None and not equals and table[name].dtype == pl.String:
+        return pl.col(name).cast(pl.Enum(table[name].drop_nulls().unique(maintain_order=True)))
     return pl.col(name) != value if equals else pl.col(name)
 
 
@@ -61,43 +74,210 @@ def _check(table: pl.DataFrame, name: str) -> None:
 def print_table(result: Result, *, whole: bool, where: str | None = None, sort: str | None = None,
                 first_by: Sequence[str] = ()) -> None:  # fmt: skip
     """The columns that tell rows apart, rounded; what is the same in all of them is said once."""
+    by = [sort] if sort is not None else [] if whole else list(first_by or FIRST_BY)
+    table, width = chosen(shown(result.table), where, sort, by), terminal()
+    same = [] if whole else _same(table)
+    say(_once("in every row", table, same), width)
+    rest = _without(table, same)
+    rows, left, cut = rest if whole else rest.head(ROWS), list[str](), False
+    if width is None:
+        _print(rows, _widths(rows, None), None, whole=True)
+    elif _wide(_widths(rows, None)) <= width or whole:
+        widths, keys = _widths(rows, TEXT), _keys(rows)
+        for part in _parts(keys, [name for name in widths if name not in keys], widths, width):
+            _print(rows, {name: widths[name] for name in widths if name in part}, width, whole=True)
+    else:
+        same = [name for name in _same(rows) if rows[name][0] is not None]
+        say(_once("in these rows", rows, same), width)
+        rows = _without(rows, same)
+        widths = _widths(rows, TEXT)
+        fitting = _fitting(_order(rows, by), widths, width)
+        cut = _print(rows, {name: widths[name] for name in widths if name in fitting}, width, whole=False)
+        left = [name for name in widths if name not in fitting]
+    say(_left_out(left, len(rest) - len(rows), f"{result.folder}/table.parquet", cut=cut), width)
+
+
+def terminal() -> int | None:
+    """How wide what is printed may be; None in a file or a pipe."""
+    from rich.console import Console
+
+    return Console().width if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit() else None
+
+
+def say(line: str, width: int | None, indent: str = "  ") -> None:
+    """A line, indented; on a terminal it goes on below, between words. Nothing of an empty one."""
+    lines = wrap(visible(line), width or sys.maxsize, initial_indent=indent, subsequent_indent=f"{indent}  ",
+                 break_long_words=False, break_on_hyphens=False)  # fmt: skip
+    if line:
+        print("\n".join(lines))
+
+
+def _left_out(columns: Sequence[str], rows: int, file: str, *, cut: bool = False) -> str:
+    """
+    >>> _left_out(["low", "high"], 1200, "out/table.parquet"), _left_out([], 0, "out/table.parquet")
+    ('left out: columns low, high; 1,200 more rows; --all shows them, out/table.parquet has them', '')
+    """
+    left = [f"column{'s' if len(columns) > 1 else ''} {', '.join(columns)}"] if columns else []
+    left += [f"{rows:,} more row{'s' if rows > 1 else ''}"] if rows else []
+    left += ["the ends of long texts"] if cut else []
+    return f"left out: {'; '.join(left)}; --all shows them, {file} has them" if left else ""
+
+
+def _ends(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The ends of an interval by their number, in whose cells they stand: a_low and a_high, or low and high behind it.
+
+    >>> _ends(["name", "r", "r_low", "r_high", "value", "low", "high"])
+    {'r': ('r_low', 'r_high'), 'value': ('low', 'high')}
+    """
+    own = {name: (f"{name}_low", f"{name}_high") for name in names if {f"{name}_low", f"{name}_high"} <= {*names}}
+    behind = {name: ("low", "high") for name, *after in zip(names, names[1:], names[2:], strict=False)
+              if after == ["low", "high"]}  # fmt: skip
+    return own | behind
+
+
+def _printed(table: pl.DataFrame) -> list[str]:
+    """The columns with cells of their own, which ends of intervals have not."""
+    inside = {end for ends in _ends(table.columns).values() for end in ends}
+    return [name for name in table.columns if name not in inside]
+
+
+def _same(table: pl.DataFrame) -> list[str]:
+    """The columns that say the same in every row, their intervals too."""
+    ends = _ends(table.columns)
+    return [name for name in _printed(table)
+            if len(table) > 1 and all(table[each].n_unique() == 1 for each in (name, *ends.get(name, ())))]  # fmt: skip
+
+
+def _without(table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    ends = _ends(table.columns)
+    return table.drop([each for name in names for each in (name, *ends.get(name, ()))])
+
+
+def _once(where: str, table: pl.DataFrame, same: Sequence[str]) -> str:
+    told = [f"{name} {_cells(table.head(1), name)[0]}" for name in same if table[name][0] is not None]
+    return f"{where}: {', '.join(told)}" if told else ""
+
+
+def _widths(rows: pl.DataFrame, most: int | None) -> dict[str, int]:
+    """How wide each column must be so that no word of its heading and no cell is broken; of texts at `most` so wide."""
+    from rich.cells import cell_len
+
+    widths: dict[str, int] = {}
+    for name in _printed(rows):
+        longest = max((cell_len(visible(cell)) for cell in _cells(rows, name)), default=0)
+        cell = longest if most is None or rows[name].dtype != pl.String else min(longest, most)
+        widths[name] = max(cell, *(len(word) for word in _heading(name).split(" ")))
+    return widths
+
+
+def _wide(widths: Mapping[str, int]) -> int:
+    return sum(widths.values()) + GAP * (len(widths) - 1)
+
+
+def _keys(rows: pl.DataFrame) -> list[str]:
+    """What tells rows apart: the columns before the first of numbers; no places where a name tells them too."""
+    names = _printed(rows)
+    first = next((at for at, name in enumerate(names) if rows[name].dtype.is_float()), len(names))
+    told = PLACES if {"name", "a"} & {*names} else set[str]()
+    return [name for name in names[:first] if name not in told and rows[name].null_count() < len(rows)] or names[:1]
+
+
+def _order(rows: pl.DataFrame, by: Sequence[str]) -> list[str]:
+    """The columns, the first first shown: what tells rows apart, what they are sorted by, what says most, the rest.
+
+    Those that are empty in these rows are not among them, nor places that a name tells too.
+    """
+    names, keys = _printed(rows), _keys(rows)
+    rest = [name for name in names if name not in PLACES and rows[name].null_count() < len(rows)]
+    order = [*keys, *map(_column, by), *TELLING, *rest]
+    return [name for name in dict.fromkeys(order) if name in names]
+
+
+def _fitting(order: Sequence[str], widths: Mapping[str, int], width: int) -> list[str]:
+    """As many of the columns as fit, the first of them in any case.
+
+    >>> _fitting(["a", "b", "c"], {"a": 4, "b": 9, "c": 4}, 12)
+    ['a', 'c']
+    """
+    fitting = {name: widths[name] for name in order[:1]}
+    for name in order[1:]:
+        if _wide(fitting | {name: widths[name]}) <= width:
+            fitting[name] = widths[name]
+    return list(fitting)
+
+
+def _parts(keys: Sequence[str], rest: Sequence[str], widths: Mapping[str, int], width: int) -> list[list[str]]:
+    """All the columns, in tables that fit, each with those that tell rows apart.
+
+    >>> _parts(["a"], ["b", "c"], {"a": 4, "b": 4, "c": 4}, 10)
+    [['a', 'b'], ['a', 'c']]
+    """
+    parts: list[list[str]] = []
+    room = width - sum(GAP + widths[name] for name in keys)
+    while rest:
+        part = _fitting(rest, widths, room)
+        parts.append([*keys, *part])
+        rest = [name for name in rest if name not in part]
+    return parts or [list(keys)]
+
+
+def _print(rows: pl.DataFrame, widths: Mapping[str, int], width: int | None, *, whole: bool) -> bool:
+    """A table of these columns, and whether a text was cut: long ones share the room left, or `whole` go on below."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = chosen(shown(result.table), where, sort, () if whole and sort is None else first_by)
-    same = [] if whole or len(table) < 2 else [name for name in table.columns if table[name].n_unique() == 1]
-    told = [f"{name} {table[name][0]}" for name in same
-            if table[name][0] is not None and not _is_end(name, table.columns)]  # fmt: skip
-    if told:
-        print(f"  in every row: {', '.join(told)}")
-    rest = table.drop(same)
-    names = [name for name in rest.columns if not _is_end(name, rest.columns)]
-    printed = Table(box=None, pad_edge=False, header_style="bold")
-    for name in names:
-        printed.add_column(_heading(name), overflow="fold")
-    for row in (rest if whole else rest.head(ROWS)).iter_rows(named=True):
-        printed.add_row(*(Text(_cell(row, name)) for name in names))  # as text: a corpus may write what rich reads
+    headed = {name: max(least, len(_heading(name))) for name, least in widths.items()}
+    widths = headed if width is None or _wide(headed) <= width else widths
+    room = max(0, (width or 0) - _wide(widths))
+    long = [name for name in widths if width is not None and rows[name].dtype == pl.String and widths[name] >= TEXT]
+    printed = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    columns: list[list[str]] = []
+    cut = False
+    for name, least in widths.items():
+        size = least + (room // len(long) if name in long else 0)
+        heading = "\n".join(wrap(_heading(name), size, break_long_words=False, break_on_hyphens=False))
+        printed.add_column(heading, no_wrap=name not in long, max_width=size if name in long else None, overflow="fold")
+        cells = _cells(rows, name)
+        columns.append(cells if whole else [shortened(cell, size) for cell in cells])
+        cut = cut or columns[-1] != cells
+    for row in zip(*columns, strict=True):
+        printed.add_row(*map(Text, row))  # as text: a corpus may write what rich reads
     wide = Console(width=10_000).measure(printed).maximum  # in a file or a pipe nothing is cut
-    Console(highlight=False, width=None if sys.stdout.isatty() else max(160, wide)).print(printed)
-    if not whole and len(rest) > ROWS:
-        print(f"  … {len(rest) - ROWS:,} more rows; --all prints them, {result.folder}/table.parquet has them")
+    Console(highlight=False, width=max(width or 160, wide)).print(printed)
+    return cut
 
 
-def _is_end(name: str, names: Sequence[str]) -> bool:
-    """Whether this is one end of an interval that stands in its number's own cell."""
-    base = name.removesuffix("_low").removesuffix("_high")
-    return base != name and {base, f"{base}_low", f"{base}_high"} <= set(names)
+def shortened(text: str, width: int) -> str:
+    """The words of a text that fit into so many columns of the terminal.
 
-
-def _cell(row: Mapping[str, Any], name: str) -> str:
+    >>> shortened("the quick brown fox", 12), shortened("the fox", 12), shortened("unbreakable", 6)
+    ('the quick…', 'the fox', 'unbre…')
     """
-    >>> _cell({"r": 0.51234, "r_low": 0.4, "r_high": 0.6}, "r"), _cell({"r": None}, "r"), _cell({"n": 3}, "n")
-    ('0.512 [0.4, 0.6]', '–', '3')
+    from rich.cells import cell_len, set_cell_size
+
+    text = visible(" ".join(text.split()))
+    if cell_len(text) <= width:
+        return text
+    cut = set_cell_size(text, width - 1).rstrip()
+    whole = cut if text[len(cut)] == " " else cut.rpartition(" ")[0]
+    return f"{(whole or cut).rstrip(',')}…"
+
+
+def _cells(rows: pl.DataFrame, name: str) -> list[str]:
     """
-    told = ["–" if v is None else number(v, ".3g") if isinstance(v, float) else str(v)
-            for v in (row[name], row.get(f"{name}_low"), row.get(f"{name}_high"))]  # fmt: skip
-    return f"{told[0]} [{told[1]}, {told[2]}]" if _is_end(f"{name}_low", list(row)) else told[0]
+    >>> table = pl.DataFrame({"r": [0.51234, None], "r_low": [0.4, None], "r_high": [0.6, None], "n": [3, 4]})
+    >>> _cells(table, "r"), _cells(table, "n")
+    (['0.512 [0.4, 0.6]', '–'], ['3', '4'])
+    """
+    if name not in (ends := _ends(rows.columns)):
+        return [_told(value) for value in rows[name]]
+    return [_told(value) if low is None and high is None else f"{_told(value)} [{_told(low)}, {_told(high)}]"
+            for value, low, high in rows.select(name, *ends[name]).iter_rows()]  # fmt: skip
+
+
+def _told(value: Any) -> str:
+    return "–" if value is None else number(value, ".3g") if isinstance(value, float) else str(value)
 
 
 def _heading(name: str) -> str:

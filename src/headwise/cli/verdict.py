@@ -71,6 +71,7 @@ def verdict(
             settings=settings_of(",".join(names), None, set_ or []), truncate=truncate, max_tokens=max_tokens,
             seed=seed, progress="lines", say=say,
         )  # fmt: skip
+    run.tell_skipped(found.facts["corpus"], found.facts["skipped"])
     if json_:
         print(json.dumps(plain(found.to_json()), ensure_ascii=False, indent=1))
     elif card:

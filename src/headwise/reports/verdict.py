@@ -33,7 +33,7 @@ SHARES = {
     "unique_rows": "of a text's rows, in the mean over texts, are shown to have weights that no others can replace",
     "carried": "of what is sent follows the weights",
     "parked": "of the weight is parked on no word (special tokens, periods, commas; a decoder's first token)",
-    "sent": "of what is sent comes from where weight is parked; under half of that weight's share it decides for no",
+    "sent": "of what is sent comes from where weight is parked (a sink with less than half as much is a no)",
 }
 LOOSE = (
     "of a row is what a weight may move by, to tokens that send nearly the same (a word said twice): the output stays "

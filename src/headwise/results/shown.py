@@ -15,9 +15,13 @@ import polars.selectors as cs
 UNDEFINED = "undefined"
 UNITS = {  # of columns that mean the same in every table
     **dict.fromkeys(("entropy", "js"), "nats"),
-    **dict.fromkeys(("null_share", "unique_rows", "identifiable_rows", "carried", "parked", "sent"), "of 1"),
+    **dict.fromkeys(("null_share", "unique_rows", "identifiable_rows", "loose", "carried", "parked", "sent"), "of 1"),
     **dict.fromkeys(("accuracy", "chosen_accuracy", "visible"), "of 1"),
 }
+TELLING = (  # columns that are shown before others where there is little room
+    "show", "sink", "lamp_unique", "lamp_carries", "lamp_matters", "verdict", "gain", "best", "unit",
+)  # fmt: skip
+FIRST_BY = ("-best", "-accuracy", "aer", "-deletion", "-gain")  # what is best, in tables whose study does not say
 SHARE = re.compile(r"(?<=\d)%")
 NOT_FINITE = re.compile(r"(?<![\w.-])[+-]?(?:nan|inf)(?=[%\s,;:.)/]|$)")  # as a format writes it
 

@@ -69,6 +69,7 @@ class Faithfulness(Study):
     needs: ClassVar[Needs] = Needs(task=("classification", "token-classification"))
     cost: ClassVar[Cost] = "passes"
     own_head: ClassVar[bool] = True
+    first_by: ClassVar[tuple[str, ...]] = ("-comprehensiveness_gain", "sufficiency_gain", "-kendall")
     votes_on: ClassVar[tuple[str, ...]] = ("matters",)
     captions: ClassVar[Mapping[str, str]] = {
         "aopc": "how far the prediction falls without the tokens that a method names, beyond random ones",
@@ -248,8 +249,8 @@ class Faithfulness(Study):
         return themed(
             intervals.curves(table, panels, order=order, control=CONTROL, x="percent", unit="tokens named (%)"),
             f"{model}: probability lost as tokens are removed ({self.removal})",
-            "Left, the named tokens are removed: high lines name what the model needs. Right, all others are",
-            "removed: low lines name what is enough for it. Grey is random.",
+            "Where the named tokens are removed, high lines name what the model needs. Where only they are kept,",
+            "low lines name what is enough for it. Grey is random.",
         )
 
 

@@ -1,6 +1,6 @@
 """What kind of token a token is: the four kinds that the papers tell apart, for any tokenizer.
 
-first        the token at position 0 where it is special ([CLS], <s>) or where the model is causal: the sink. Copies of it
+first        the token at position 0 where it is special ([CLS], <s>) or where the model is causal: the sink. Copies
              right after it are as it is, since a causal model tells them apart by their place alone ("no no no, I …")
 separator    every other special token ([SEP], </s>)
 punctuation  periods and commas

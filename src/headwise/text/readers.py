@@ -254,7 +254,9 @@ def checked(row: Sequence[Any], label: Any, skipped: Counter[str]) -> Iterator[T
         yield Text(text.strip(), None if pair is None else pair.strip(), 0, None if label is None else str(label))
 
 
-NUMBERING = re.compile(r"\b(id|idx|ids|index|key|no|nr|number)\b|^#", re.IGNORECASE)  # columns that hold no texts
+NUMBERING = re.compile(
+    r"(?:\b|_)(?:id|idx|ids|index|key|no|nr|number)(?:\b|_)|^#", re.IGNORECASE
+)  # columns that hold no texts
 SEPARATORS = (";", "|", "\t")  # what other programs put between columns
 
 
@@ -278,13 +280,26 @@ def pick_columns(source: Source, there: Sequence[str]) -> tuple[list[str], str |
     wanted = f"columns {', '.join(asked)}" if asked else "a usual text column (text, sentence, …)"
     if not any(there):
         raise InputError(f"Corpus {source.name} must have {wanted}, but it is empty; check the path, or write it anew.")
-    texts = [name for name in there if not NUMBERING.search(name) and name != label] or there
-    first, *rest = (quote(name) for name in (texts[0], *(name for name in there if name != texts[0])))
-    example = f"--columns {first}" + (f" --label {rest[-1]}" if rest else "")
     raise InputError(
-        f"Corpus {source.name} must have {wanted}; it has {', '.join(there)[:200]}. Name what holds text and label, as "
-        f"in {example} (in Python columns= and label=)."
+        f"Corpus {source.name} must have {wanted}; it has: {', '.join(there)[:200]}; "
+        f"pass {_offered(there, source.columns, label)} (in Python columns= and label=)."
     )
+
+
+def _offered(there: Sequence[str], columns: Sequence[str | int] | None, label: str | None) -> str:
+    """The options to pass instead: what was named rightly stays, and no column that numbers the rows is offered.
+
+    >>> _offered(["id", "review", "stars"], None, "Stars")
+    '--columns review --label stars'
+    """
+    named = {name.casefold(): name for name in reversed(there)}
+    right = None if label is None else named.get(label.casefold())
+    asked = [named.get(str(column).casefold()) for column in columns or ()]
+    others = [name for name in there if name not in (right, *asked)]
+    free = [name for name in others if not NUMBERING.search(name)]
+    texts = [name for name in asked if name] if asked and all(asked) else (free or others or list(there))[:1]
+    labels = [right] if right else [name for name in free if name not in texts][-1:]
+    return " ".join([f"--columns {quote(','.join(texts))}", *(f"--label {quote(name)}" for name in labels)])
 
 
 def first_line(error: Exception) -> str:

@@ -47,7 +47,7 @@ def _grid(heads: pl.DataFrame, where: str, ways: Sequence[str]) -> dict[str, Any
             f"{where}: what the model loses without each head",
             f"Change of what the model does, mean over {counted(heads['texts'][0], 'text')}; blank: none, or a gain.",
             f"{needed} of {first.height} heads clearly change it: interval beyond {least(first)} ({WHAT[ways[0]]}).",
-            "Right: what one backward pass foretells.",
+            "First order: what one backward pass foretells.",
         )
     }
 

@@ -46,7 +46,7 @@ def _divergence(heads: pl.DataFrame, table: pl.DataFrame, model: str, epsilon: f
         intervals.dots(layers, panels, order=sorted(layers["name"].unique(), key=lambda n: int(n[1:])), control=""),
         f"{model}: how far attention may go and the answer stays",
         f"Dots: mean over a layer's heads; bars: its least and its most free head. At most ln 2 = {math.log(2):.3f}.",
-        f"Left, predictions may change by {epsilon:g} (and did by {moved:.3f}); right, by nothing.",
+        f"Per instance, predictions may change by {epsilon:g} (and did by {moved:.3f}); exact, by nothing.",
     )
 
 

@@ -309,6 +309,6 @@ def _attribution(rows: pl.DataFrame, model: str) -> Any:
     return themed(
         alt.hconcat(left, right).resolve_scale(color="independent"),
         f"{model}: are mixed tokens lost tokens? ({rows['map'][0]} {rows['distance'][0]})",
-        "Left: above 0, tokens that hold more of themselves are recovered more surely. Right: how much recovered and",
-        "lost tokens hold of themselves (hidden-token attribution).",
+        "ρ above 0: tokens that hold more of themselves are recovered more surely. Own contribution: how much",
+        "recovered and lost tokens hold of themselves (hidden-token attribution).",
     )

@@ -177,7 +177,7 @@ def first_token_figure(page: Page) -> Any:
         alt.hconcat(*charts, spacing=30).resolve_scale(y="shared"),
         f"{page.where}: what the first token ([CLS]) is made of",
         f"{page.read} Total contribution to [CLS] by place over all texts, without its own part.",
-        "Right: the first separator ends a text, or stands where two texts meet. Far places are those of fewer texts.",
+        "The first separator ends a text, or stands where two texts meet. Far places are those of fewer texts.",
     )
 
 

@@ -46,7 +46,7 @@ def _fig3(table: pl.DataFrame, where: str) -> Any:
         chart,
         f"{where}: what attention weighs and what it moves",
         "One point a head; lines are layer means. A row's weights sum to 1; norms are in units of the residual stream.",
-        "A category that is high on the left and low on the right is weighed much and moves little.",
+        "A category that is high by weight and low by norm is weighed much and moves little.",
     )
 
 
@@ -80,8 +80,8 @@ def _grid(cells: pl.DataFrame, table: pl.DataFrame, category: str, where: str) -
     return themed(
         head_grid(cells, panels, tops=tops),
         f"{where}: every head on {LABELS[category]}",
-        "High on the left where low on the right: the weight and the length of the vector cancel.",
-        "The right scale ends at the largest mean of any category.",
+        "Heads high by weight α and low by ‖f(x)‖: the weight and the length of the vector cancel.",
+        "The scale of ‖f(x)‖ ends at the largest mean of any category.",
     )
 
 
@@ -113,8 +113,8 @@ def _fig6(state: State, table: pl.DataFrame, stack: str, where: str) -> Any:
         f"{where}: frequency, weight and length of the vector",
         "One point an occurrence of a token, mean over all heads. By the vocabulary, as in the paper: without special "
         "tokens and single",
-        "characters, but for commas, periods and the ends of a text, taken for the commonest. A ρ above 0 on the "
-        "right: rare tokens send longer vectors.",
+        "characters, but for commas, periods and the ends of a text, taken for the commonest. A ρ above 0 of "
+        "‖f(x)‖: rare tokens send longer vectors.",
     )
 
 

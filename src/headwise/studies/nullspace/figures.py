@@ -109,6 +109,6 @@ def _mass(table: pl.DataFrame, where: str) -> Any:
     return themed(
         alt.hconcat(grid, kinds, spacing=40).resolve_scale(color="independent"),
         f"{where}: attention that changes nothing",
-        "Left: mean over texts, per head. Right: to which tokens it goes; one point a head, lines are layer means.",
+        "The grid: mean over texts, per head. The points: to which tokens it goes, one a head; lines are layer means.",
         "Above 0: those tokens look more attended to than they are.",
     )

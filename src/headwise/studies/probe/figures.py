@@ -59,7 +59,7 @@ def weights_figure(table: pl.DataFrame, where: str) -> Any:
         alt.vconcat(*charts, spacing=20).resolve_scale(color="independent"),
         f"{where}: which heads the attention probe uses",
         "Weight of each head's map in units of its typical (root mean square) value, mean over seeds. Purple: whom the",
-        "head attends to is taken for the syntactic head (left: for the dependent); orange: it speaks against it.",
+        "head attends to is taken for the syntactic head (in head → dependent: for the dependent); orange: against it.",
     )
 
 
