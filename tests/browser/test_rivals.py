@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
@@ -39,9 +40,51 @@ def test_the_weight_follows_the_slider(load, open_html: Open, theme: str, width:
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_weight_that_is_pinned_down_says_so(load, open_html: Open) -> None:
+def place(one: Mapping[str, Any]) -> str:
+    return "#view=matrix&layer={}&head={}&token={}&key={}".format(*one["at"])
+
+
+def test_a_text_without_room_says_so_of_every_head(load, open_html: Open) -> None:
     page = page_of_trace(load("tiny:bert").trace("the dog"), besides=())
-    layer, head, query, key = page.stacks[0].why[0]["at"]
-    opened = open_html(html_of(page), f"#view=matrix&layer={layer}&head={head}&token={query}&key={key}").drawn()
-    assert "this one is pinned down" in opened.page.inner_text(".why")
-    assert opened.page.locator('[data-control="rival"]').count() == 0
+    opened = open_html(html_of(page), place(page.stacks[0].why[0])).drawn()
+    said = opened.page.inner_text(".why-room")
+    assert said.startswith("This weight has no room: whatever weights (none negative, with the same sum) give the head")
+    assert "No weight of this head has any" in said
+    assert "So it is for every head, on this text. Any other cell: trace.rival_weights(" in said
+    assert opened.page.locator('[data-control="rival"], .why-room button').count() == 0
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_weight_without_room_leads_to_one_that_has(load, open_html: Open, width: int) -> None:
+    page = page_of_trace(load("tiny:bert").trace("the old dog and"), besides=())
+    why = page.stacks[0].why
+    one = next(each for each in why if each["rivals"] is None and each["room"]["says"].startswith("A search of"))
+    opened = open_html(html_of(page), place(one), width=width).drawn()
+    assert opened.page.locator(".why-room button").count() == len(one["room"]["cells"]) > 0
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    opened.page.locator(".why-room button").first.click()
+    opened.drawn().page.locator('[data-control="rival"]').wait_for()
+    assert opened.page.locator(".why-room").count() == 0, "this one has room"
+    narrow = next(each for each in why if each["rivals"] and each["room"])
+    opened.to(**dict(part.split("=") for part in place(narrow)[1:].split("&")))
+    said, key = opened.page.inner_text(".why-room"), narrow["at"][-1]
+    room = narrow["rivals"]["high"][key] - narrow["rivals"]["low"][key]
+    assert said.startswith(f"This weight has hardly any room ({room:.2g}")
+    assert "is in other cells" not in opened.page.inner_text(".why")
+
+
+def test_a_cell_that_a_file_does_not_hold_names_those_that_can_be_dragged(load, open_html: Open) -> None:
+    page = page_of_trace(load("tiny:bert").trace("the old dog and"), besides=())
+    why = page.stacks[0].why
+    roomy = [one["at"] for one in why if one["room"] is None]
+    for layer, head, *_ in (roomy[0], next(one["at"] for one in why if one["at"][:2] not in [at[:2] for at in roomy])):
+        own = [at for at in roomy if at[:2] == [layer, head]]
+        free = next(key for key in range(8) if [layer, head, 7, key] not in [one["at"] for one in why])
+        opened = open_html(html_of(page), place({"at": [layer, head, 7, free]})).drawn()
+        said = opened.page.inner_text(".why-room")
+        assert f"A weight of {'this' if own else 'another'} head can be dragged at" in said
+        links = [each.get_attribute("data-cell") for each in opened.page.locator(".why-room button").all()]
+        assert links == [",".join(map(str, at)) for at in [*(one["at"] for one in why), *(own or roomy)]]
+    pinned = page_of_trace(load("tiny:bert").trace("the dog"), besides=())
+    opened = open_html(html_of(pinned), place({"at": [0, 0, 0, 0]})).drawn()
+    assert "None of these weights has room to be dragged." in opened.page.inner_text(".why-room")

@@ -183,6 +183,20 @@ def test_a_click_on_a_cell_asks_the_server_why(visit: Callable[..., Opened]) -> 
     assert "does not see" in inside.locator(".why .bad").inner_text()
 
 
+def test_a_served_weight_without_room_leads_to_one_that_can_be_dragged(visit: Callable[..., Opened]) -> None:
+    opened = visit()
+    inside = asked(opened, "the old dog and")
+    frame = next(frame for frame in opened.page.frames if "/page" in frame.url)
+    frame.evaluate("() => { location.hash = '#view=matrix&layer=1&head=3&token=2&key=6' }")
+    inside.locator(".why-room").wait_for()
+    said = inside.locator(".why-room").inner_text()
+    assert said.startswith("This weight has no room")
+    assert "trace.rival_weights" not in said, "here any cell can be clicked"
+    inside.locator(".why-room button").first.click()
+    inside.locator('[data-control="rival"]').wait_for()
+    assert inside.locator(".why-room").count() == 0
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_what_an_answer_rests_on_is_a_question_too(visit: Callable[..., Opened], theme: str) -> None:
     opened = visit(theme=theme)
@@ -236,6 +250,99 @@ def test_a_word_is_masked_and_both_answers_stand_side_by_side(
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.click('[data-tool="close-beside"]')
     assert page.locator("iframe.shown").count() == 1
+
+
+# words at odd places, and what stands between them
+FILM = ["", "It\u2019s", " ", "a", " ", "well-known", ", ", "awful", " ", "film", " (", "3.5", " ", "of", " ",
+        "10", "): ", "awful", ". ", "😡", ""]  # fmt: skip
+
+
+def offered(opened: Opened, text: str, model: str) -> Any:
+    asked(opened, text, model=model)
+    opened.page.click('[data-tool="beside"]')
+    return opened.page.locator(".words button")
+
+
+@pytest.mark.parametrize(("model", "mask"), [("tiny:bert", "[MASK]"), ("tiny:gpt2", "<mask>")])
+def test_punctuation_stays_where_a_word_is_masked(
+    visit: Callable[..., Opened], load: Callable[..., Any], model: str, mask: str
+) -> None:
+    opened = visit()
+    words = offered(opened, "".join(FILM), model)
+    assert words.all_inner_texts() == FILM[1::2]
+    for at in range(len(FILM) // 2):
+        words.nth(at).click()
+        wanted = [mask if place == 2 * at + 1 else part for place, part in enumerate(FILM)]
+        assert opened.page.input_value("textarea[name=changed]") == "".join(wanted)
+        words.nth(at).click()
+        assert opened.page.input_value("textarea[name=changed]") == "".join(FILM)
+    words.nth(8).click()
+    tokens = load(model).trace(opened.page.input_value("textarea[name=changed]").removesuffix(" 😡")).tokens
+    assert tokens[-3:-1] == (mask, "."), "one mask, and its full stop"
+    opened.page.click('[data-tool="show-beside"]')
+    other = opened.page.frame_locator(".pane:nth-child(2) iframe.shown")
+    other.locator('#view[aria-busy="false"]').wait_for()
+    assert f"awful film (3.5 of 10): {mask}." in other.locator("h1").inner_text()
+
+
+def test_a_mask_that_was_typed_is_no_word(visit: Callable[..., Opened]) -> None:
+    opened = visit()
+    words = offered(opened, "It was [MASK], really.", "tiny:bert")
+    assert words.all_inner_texts() == ["It", "was", "really"]
+    words.last.click()
+    assert opened.page.input_value("textarea[name=changed]") == "It was [MASK], [MASK]."
+
+
+def test_punctuation_stays_where_a_word_is_taken_out(visit: Callable[..., Opened]) -> None:
+    opened = visit()
+    about = opened.page.evaluate("fetch('/api/about').then((answer) => answer.json())")
+    about["masks"] = dict.fromkeys(about["masks"])
+    opened.page.route("**/api/about", lambda route: route.fulfill(json=about))
+    opened.page.reload()
+    opened.page.wait_for_selector(".serve")
+    words = offered(opened, "It was not awful, just  dull.", "tiny:gpt2")
+    for at, left in ((3, "It was not, just  dull."), (5, "It was not, just."), (2, "It was, just."), (0, "was, just.")):
+        words.nth(at).click()
+        assert opened.page.input_value("textarea[name=changed]") == left
+
+
+def boxes(page: Any) -> list[dict[str, float]]:
+    return [page.locator(f".pane:nth-child({at}) iframe.shown").bounding_box() for at in (1, 2)]
+
+
+@pytest.mark.parametrize(("width", "beside"), [(1280, True), (1100, True), (1000, True), (999, False), (400, False)])
+def test_two_answers_stand_beside_each_other_or_in_one_line(
+    visit: Callable[..., Opened], width: int, beside: bool
+) -> None:
+    page = visit(width=width).page
+    page.fill("textarea[name=text]", "the river of the city")
+    if width < 800:
+        page.click(".more summary")
+    page.select_option("select[name=model]", "writer")
+    page.click("button[type=submit]")
+    page.click('[data-tool="beside"]')
+    page.locator(".words button", has_text="river").click()
+    page.click('[data-tool="show-beside"]')
+    other = page.frame_locator(".pane:nth-child(2) iframe.shown")
+    other.locator('#view[aria-busy="false"]').wait_for()
+    first, second = boxes(page)
+    assert (first["y"] == second["y"]) == beside
+    assert (second["x"] > first["x"] + first["width"]) == beside
+    assert second["x"] + second["width"] <= width
+    line = page.locator(".both")
+    line.wait_for(state="hidden" if beside else "visible")
+    if beside:
+        return
+    answers = [page.frame_locator(f".pane:nth-child({at}) iframe").locator(".answer").inner_text() for at in (1, 2)]
+    assert answers[0] != answers[1]
+    assert line.inner_text() == "before {} → after {}".format(*answers)
+    opened, deadline = page.viewport_size["height"], time.monotonic() + patience()
+    while not 0 <= line.bounding_box()["y"] < opened / 4:  # it glides there
+        assert time.monotonic() < deadline, f"the line is at {line.bounding_box()['y']}"
+        page.wait_for_timeout(20)
+    page.evaluate("scrollTo(0, 0)")
+    page.click('[data-tool="close-beside"]')
+    assert not line.is_visible()
 
 
 def test_examples_are_of_the_chosen_model(visit: Callable[..., Opened]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from browser.conftest import Opened
 from headwise.viewer.build import html_of
 from headwise.viewer.of_trace import page_of_trace
-from headwise.viewer.payload import Page
+from headwise.viewer.payload import Page, numbered
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Opened]
@@ -21,13 +21,21 @@ def made(load) -> Page:
 
 
 def click(opened: Opened, query: int, key: int) -> None:
+    opened.page.locator("#view .heat svg").click(position=centre(opened, query, key))
+    opened.drawn()
+
+
+def hover(opened: Opened, query: int, key: int) -> None:
+    opened.page.locator("#view .heat svg").hover(position=centre(opened, query, key))
+
+
+def centre(opened: Opened, query: int, key: int) -> dict[str, float]:
     picture = opened.page.locator("#view .heat svg")
     whole, frame = picture.bounding_box(), picture.locator("> rect").first.bounding_box()
     rows, cols = (opened.page.locator(f"#view .{side}-label").count() for side in ("row", "col"))
     x, y = (frame[a] - whole[a] + frame[size] * (at + 0.5) / count
             for a, size, at, count in (("x", "width", key, cols), ("y", "height", query, rows)))  # fmt: skip
-    picture.click(position={"x": x, "y": y})
-    opened.drawn()
+    return {"x": x, "y": y}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -37,7 +45,7 @@ def test_a_cell_says_why(made: Page, open_html: Open, theme: str) -> None:
     opened = open_html(html_of(made), f"#view=matrix&layer={layer}&head={head}", theme=theme, width=420).drawn()
     assert opened.page.locator(".why").is_hidden()
     click(opened, query, key)
-    tokens = made.stacks[0].queries.tokens
+    tokens = numbered(made.stacks[0].queries.tokens)
     said = opened.page.inner_text(".why h3")
     assert said == f"Why does L{layer}.H{head} look from “{tokens[query]}” to “{tokens[key]}”?"
     rows = opened.page.locator(".why-sides li").all_inner_texts()
@@ -62,9 +70,53 @@ def test_another_cell_says_where_reasons_are(made: Page, open_html: Open) -> Non
     click(opened, 0, 0)  # between special tokens, which no file holds
     assert "trace.why(layer, head, query, key)" in opened.page.inner_text(".why p")
     opened.page.locator(".why p button").first.click()
-    tokens = made.stacks[0].queries.tokens
+    tokens = numbered(made.stacks[0].queries.tokens)
     assert f"“{tokens[query]}” to “{tokens[key]}”" in opened.drawn().page.inner_text(".why h3")
     assert opened.page.locator(".why li").count() > 0
+
+
+def test_cells_of_words_that_are_there_twice_are_told_apart(load, open_html: Open) -> None:
+    page = page_of_trace(load("tiny:bert").trace("the cat saw the cat and the cat ran"), besides=())
+    stack = page.stacks[0]
+    names = numbered(stack.queries.tokens)
+    assert {"the (1st)", "the (2nd)", "the (3rd)"} <= {*names}
+    opened = open_html(html_of(page), "#view=matrix&token=0&key=0").drawn()
+    for one in stack.why:
+        layer, head, query, key = one["at"]
+        link = opened.page.locator(f'[data-cell="{layer},{head},{query},{key}"]').first
+        assert link.inner_text() == f"L{layer}.H{head} {names[query]} → {names[key]}"
+    links = {each.get_attribute("data-cell"): each.inner_text() for each in opened.page.locator("[data-cell]").all()}
+    assert len({*links.values()}) == len(links), "no two cells have one name"
+    roomy = next(one["at"] for one in stack.why if one["rivals"])
+    opened.page.locator(f'[data-cell="{",".join(map(str, roomy))}"]').first.click()
+    said = opened.drawn().page.inner_text(".why-rivals")
+    assert f"Drag the weight of “{names[roomy[3]]}”" in said
+    assert "the (3rd)" in opened.page.locator(".why-rivals .why-name").all_inner_texts()
+    the = names.index("the (2nd)")
+    opened.to(view="text", token=the, way="from")
+    assert opened.page.inner_text(".headline mark") == "the (2nd)"
+    opened.page.hover(f'.word[data-at="{names.index("the (3rd)")}"]')
+    assert "“the (2nd)” takes from “the (3rd)”" in opened.page.inner_text(".tip")
+    opened.to(view="matrix", token=-1)
+    click(opened, the, the)
+    opened.page.mouse.move(0, 0)
+    hover(opened, the, the)
+    assert opened.page.inner_text(".tip").split("\n")[1:] == ["from: the (2nd)", "to: the (2nd)"]
+    opened.to(view="head", heads="0", layer=0)
+    opened.page.hover(f'.token.from[data-at="{the}"]')
+    assert opened.page.inner_text(".tip").startswith("the (2nd)")
+    opened.to(view="layers", token=the)
+    assert "“the (2nd)” through the layers" in opened.page.text_content("#view svg")
+
+
+def test_the_number_of_a_word_is_written_as_in_python(load, open_html: Open) -> None:
+    page = page_of_trace(load("tiny:bert").trace("the " * 23), quantities=["raw"])
+    names = numbered(page.stacks[0].queries.tokens)
+    opened = open_html(html_of(page), "#view=text&way=from").drawn()
+    for token in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23):
+        for words in (0, 1):
+            opened.to(view="text", token=token, words=words)
+            assert opened.page.inner_text(".headline mark") == names[token]
 
 
 def test_the_name_of_a_row_is_still_read_as_text(made: Page, open_html: Open) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headwise.errors import InputError
 from headwise.viewer.codes import decode, nice_ceiling, unpack
-from headwise.viewer.payload import LADDER, Page, Stack, estimated, numbers, packed
+from headwise.viewer.payload import LADDER, Page, Stack, estimated, numbered, numbers, ordinal, packed
 from viewer.samples import HEADS, LAYERS, TOKENS, facts, full_page, quantity, side, softmax
 
 
@@ -101,3 +101,10 @@ def test_arrays_must_fit_their_tokens() -> None:
 def test_numbers_must_exist(chosen: list[int]) -> None:
     with pytest.raises(InputError, match="Layer numbers must lie in 0 … 2"):
         numbers(3, chosen, axis="Layer")
+
+
+def test_a_token_that_is_there_twice_is_named_with_its_number() -> None:
+    assert numbered(["the", "cat", "the", "The", "the"]) == ["the (1st)", "cat", "the (2nd)", "The", "the (3rd)"]
+    assert [ordinal(n) for n in (1, 2, 3, 4, 10)] == ["1st", "2nd", "3rd", "4th", "10th"]
+    assert [ordinal(n) for n in (11, 12, 13, 21, 22)] == ["11th", "12th", "13th", "21st", "22nd"]
+    assert [ordinal(n) for n in (101, 111, 112)] == ["101st", "111th", "112th"]

@@ -11,8 +11,8 @@ import pytest
 import headwise as hw
 from headwise.explanations.why import SCHEMA, Cell, Why, whys
 from headwise.viewer.of_trace import page_of_trace
-from headwise.viewer.payload import Telling, header_of, rounded
-from headwise.viewer.why import PARTS, strongest, told, with_whys
+from headwise.viewer.payload import Telling, header_of, numbered, ordinal, pretty, rounded
+from headwise.viewer.why import PARTS, cell_told, strongest, told, with_whys
 from viewer.samples import full_page
 
 TEXT = "the river of the city runs north"
@@ -65,6 +65,28 @@ def test_a_page_has_reasons_that_add_up(load, name: str, pair: str | None) -> No
         for _, q, k, part in parts:
             assert sum(a * b for a, b in zip(q, k, strict=True)) == pytest.approx(part, rel=1e-3, abs=1e-4)
     assert header_of(page, 3)["stacks"][0]["why"] == list(page.stacks[0].why)
+
+
+@pytest.mark.parametrize(("name", "pair", "stack"), [("tiny:bert", None, "self"), ("tiny:marian", TEXT, "cross")])
+def test_parts_of_words_that_are_there_twice_are_told_apart(
+    load, name: str, pair: str | None, stack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwise.viewer.why.PARTS", 10**6)
+    trace = load(name).trace(TEXT, pair)
+    queries, keys = (numbered([pretty(token) for token in side(stack).tokens]) for side in (trace.queries, trace.keys))
+    query, key = (next(at for at, name in enumerate(side) if name == "the (2nd)") for side in (queries, keys))
+    found = trace.why(1, 0, query, key, stack=stack)
+    for side, told_side in zip(("query", "key"), cell_told(trace, stack, 1, 0, query, key)["sides"], strict=True):
+        rows = found.table.filter(side=side).sort(pl.col("part").abs(), descending=True, maintain_order=True).to_dicts()
+        for row, (component, token, _) in zip(rows, told_side["parts"], strict=False):
+            if row["token"] is None:
+                assert token is None
+            elif row["head"] is None:
+                assert (component, token) == (row["component"], "the (2nd)"), "of the query or the key itself"
+            else:
+                read = trace.keys(row["stack"]).tokens
+                which = read[: row["place"] + 1].count(row["token"]) if read.count(row["token"]) > 1 else 0
+                assert token == pretty(row["token"]) + (f" ({ordinal(which)})" if which else "")
 
 
 def test_cells_share_their_passes_and_change_nothing(load) -> None:

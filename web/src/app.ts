@@ -9,7 +9,7 @@ import { el } from "./dom";
 import { captioned, savePng, saveSvg } from "./export";
 import { helpOf, listenToKeys } from "./keys";
 import { scaleBar, scaleWords, treatment } from "./legend";
-import { headName, type Page, type Quantity, stackName, visible } from "./page";
+import { headName, numbered, type Page, type Quantity, stackName, visible } from "./page";
 import { Off } from "./off";
 import { Model, placeOf, type State, type ViewName } from "./state";
 import { Store } from "./store";
@@ -40,7 +40,8 @@ function lacking(missing: [string, string][], named: (name: string) => string): 
 /** What a row of cross-attention is about: not the token that it reads, but the one that it writes next. */
 function foretells(tokens: string[], chosen: number): string {
   const at = chosen >= 0 && chosen + 1 < tokens.length ? chosen : 0;
-  const example = at + 1 < tokens.length ? `: the row of \u201c${visible(tokens[at]!)}\u201d shows where the decoder looks to write \u201c${visible(tokens[at + 1]!)}\u201d` : "";
+  const names = numbered(tokens);
+  const example = at + 1 < tokens.length ? `: the row of \u201c${names[at]}\u201d shows where the decoder looks to write \u201c${names[at + 1]}\u201d` : "";
   return `A row is named after the token that was read last; it is about the next one${example}.`;
 }
 

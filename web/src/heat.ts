@@ -184,7 +184,7 @@ function hover(node: HTMLElement, picture: SVGSVGElement, grid: Grid, layout: La
     picture.querySelector(`[data-row="${row}"]`)?.classList.add("lit");
     picture.querySelector(`[data-col="${col}"]`)?.classList.add("lit");
     const value = `${options.unit} ${grid.text(row, col)}`;
-    options.tip.show(event, value, `${options.rowTitle}: ${grid.rows[row]!.label}`, `${options.colTitle}: ${grid.cols[col]!.label}`);
+    options.tip.show(event, value, `${options.rowTitle}: ${grid.rows[row]!.name}`, `${options.colTitle}: ${grid.cols[col]!.name}`);
   });
   node.addEventListener("click", (event) => {
     const found = cellAt(event);

@@ -47,6 +47,7 @@ export interface Reason {
   weight: number;
   sides: { parts: [component: string, token: string | null, part: number][]; others: number; rest: number }[];
   rivals: Rivals | null; // null where the weight is pinned down
+  room: { says: string; cells: Reason["at"][] } | null; // where this weight has hardly any: where there is some
   product: Product | null; // null where the score is no product of one query and one key
 }
 
@@ -136,6 +137,21 @@ export const stackName = (name: string): string => NAMES[name] ?? name;
 
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]/g;
 const LONE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+
+/** Tokens as they are named in sentences: one that occurs more than once, with which of them it is (payload.py too). */
+export function numbered(tokens: string[]): string[] {
+  const [total, seen] = [new Map<string, number>(), new Map<string, number>()];
+  for (const token of tokens) total.set(token, (total.get(token) ?? 0) + 1);
+  return tokens.map((token) => {
+    seen.set(token, (seen.get(token) ?? 0) + 1);
+    return total.get(token)! > 1 ? `${visible(token)} (${ordinal(seen.get(token)!)})` : visible(token);
+  });
+}
+
+function ordinal(number: number): string {
+  const teens = number % 100 > 10 && number % 100 < 14;
+  return number + ((teens ? undefined : ["th", "st", "nd", "rd"][number % 10]) ?? "th");
+}
 
 /** A token as it can be seen: invisible characters are named, so that none of them can hide or reorder a token. */
 export function visible(token: string): string {

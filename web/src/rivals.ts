@@ -5,12 +5,13 @@
 
 import { numberText } from "./decode";
 import { el } from "./dom";
-import { type Rivals, visible } from "./page";
+import { type Rivals } from "./page";
 
 const NARROW = 0.01; // of a weight: below it, dragging shows hardly anything
 const SHOWN = 24; // keys with a bar of their own, those that move or weigh most
 
-export function rivalsOf({ own, low, high, change }: Rivals, key: number, tokens: string[]): HTMLElement {
+/** `names` are those of the keys; `where` says where there is room, for a weight that has hardly any. */
+export function rivalsOf({ own, low, high, change }: Rivals, key: number, names: string[], where: HTMLElement | string = ""): HTMLElement {
   const [least, mine, most] = [low[key]!, own[key]!, high[key]!];
   const rowAt = (weight: number): number[] => {
     const end = weight < mine ? low : high;
@@ -21,9 +22,9 @@ export function rivalsOf({ own, low, high, change }: Rivals, key: number, tokens
   const top = Math.max(...own, ...low, ...high, 1e-9);
   const moves = own.map((value, at) => Math.max(Math.abs(high[at]! - low[at]!), value));
   const kept = [...own.keys()].sort((a, b) => moves[b]! - moves[a]! || a - b).slice(0, SHOWN).sort((a, b) => a - b);
-  const bars = kept.map((at) => barOf(visible(tokens[at] ?? ""), own[at]! / top, at === key));
+  const bars = kept.map((at) => barOf(names[at] ?? "", own[at]! / top, at === key));
   const says = el("output", { class: "rival-says" });
-  const slider = el("input", { type: "range", min: least, max: most, step: (most - least) / 200, "aria-label": `Weight of ${visible(tokens[key] ?? "")}`, "data-control": "rival" });
+  const slider = el("input", { type: "range", min: least, max: most, step: (most - least) / 200, "aria-label": `Weight of ${names[key] ?? ""}`, "data-control": "rival" });
   const box = el("div", { class: "why-rivals" });
   const show = (weight: number) => {
     const row = rowAt(weight);
@@ -34,9 +35,8 @@ export function rivalsOf({ own, low, high, change }: Rivals, key: number, tokens
   };
   slider.addEventListener("input", () => show(Number(slider.value)));
   const back = el("button", { class: "quiet", "data-tool": "rival-back", click: () => ((slider.value = String(mine)), show(mine)) }, "the model's own");
-  const narrow = most - least < NARROW ? ` This weight has hardly any room (${(most - least).toPrecision(2)}): where the map is not unique, it is in other cells.` : "";
-  const words = `Drag the weight of \u201c${visible(tokens[key] ?? "")}\u201d. The other weights move with it, all of them at least 0 and together ${numberText(own.reduce((a, b) => a + b, 0))} as before, and the head puts out the same vector (to ${numberText(change)} of its length): nothing later in the model can tell these weights from its own.${narrow}`;
-  box.append(el("h4", {}, "Other weights, same output"), el("p", {}, words), el("label", { class: "rival" }, slider, says, back), el("ul", {}, ...bars.map((bar) => bar.node)));
+  const words = `Drag the weight of \u201c${names[key] ?? ""}\u201d. The other weights move with it, all of them at least 0 and together ${numberText(own.reduce((a, b) => a + b, 0))} as before, and the head puts out the same vector (to ${numberText(change)} of its length): nothing later in the model can tell these weights from its own.`;
+  box.append(el("h4", {}, "Other weights, same output"), el("p", {}, words), where, el("label", { class: "rival" }, slider, says, back), el("ul", {}, ...bars.map((bar) => bar.node)));
   slider.value = String(mine);
   show(mine);
   return box;

@@ -1,13 +1,14 @@
 // Which part of a layer a view shows: tokens or words, special tokens or not, one sentence or the other.
 
 import { codeText, numberText } from "./decode";
-import { type Side, visible } from "./page";
+import { numbered, type Side, visible } from "./page";
 import type { State } from "./state";
 import type { Block } from "./store";
 
 /** One shown row or column and the token positions that it stands for. */
 export interface Entry {
   label: string;
+  name: string; // in sentences, where the same label may occur twice
   members: number[];
 }
 
@@ -34,10 +35,11 @@ function entries(side: Side, state: State, sentence: number | null): Entry[] {
   const kept = side.tokens
     .map((_, at) => at)
     .filter((at) => (state.special || !side.special[at]) && (sentence === null || side.segment[at] === sentence));
-  if (!state.words) return kept.map((at) => ({ label: visible(side.tokens[at]!), members: [at] }));
+  const names = numbered(state.words ? side.words : side.tokens);
+  if (!state.words) return kept.map((at) => ({ label: visible(side.tokens[at]!), name: names[at]!, members: [at] }));
   const units = new Map<number, number[]>();
   for (const at of kept) units.set(side.unit[at]!, [...(units.get(side.unit[at]!) ?? []), at]);
-  return [...units].map(([unit, members]) => ({ label: visible(side.words[unit] ?? ""), members }));
+  return [...units].map(([unit, members]) => ({ label: visible(side.words[unit] ?? ""), name: names[unit] ?? "", members }));
 }
 
 /** A head's map between entries: summed over the tokens of a column, averaged over those of a row (Clark et al. 2019). */

@@ -5,7 +5,7 @@
 
 import { numberText } from "./decode";
 import { el } from "./dom";
-import { headName, type Reason, type Side, visible } from "./page";
+import { headName, numbered, type Reason, type Side, visible } from "./page";
 import { productOf } from "./product";
 import { rivalsOf } from "./rivals";
 import { type Model, type Place, placeOf, type State } from "./state";
@@ -44,7 +44,7 @@ export class Why {
     const [from, to] = [tokenAt(place.stack.queries, asked.query), tokenAt(place.stack.keys, asked.key)];
     const head = el("div", { class: "why-head" }, el("h3", {}, `Why does ${headName(asked.layer, asked.head, place.quantity)} look from \u201c${from}\u201d to \u201c${to}\u201d?`), close);
     if (!found && page.live) this.ask(asked);
-    this.node.replaceChildren(head, ...(typeof found === "object" ? this.reason(found, place) : [found ? el("p", { class: "bad" }, found) : page.live ? el("p", {}, "Asking the model \u2026") : this.elsewhere(place)]));
+    this.node.replaceChildren(head, ...(typeof found === "object" ? this.reason(found, place) : [found ? el("p", { class: "bad" }, found) : page.live ? el("p", {}, "Asking the model \u2026") : this.elsewhere(place, asked)]));
     const now = `${JSON.stringify(asked)} ${Boolean(found)}`;
     if (now !== this.seen) (this.seen = now), requestAnimationFrame(() => this.bring());
   }
@@ -70,7 +70,7 @@ export class Why {
     this.update();
   }
 
-  private reason({ at, score, weight, sides, product, rivals }: Reason, { stack }: Place): HTMLElement[] {
+  private reason({ at, score, weight, sides, product, rivals, room }: Reason, place: Place): HTMLElement[] {
     const says = `The weight is ${numberText(weight)}; its score before the softmax is ${numberText(score)}. Either list adds up to that score: what the query is made of, with the key held, and what the key is made of, with the query held.`;
     const largest = Math.max(...sides.flatMap(({ parts, rest }) => [...parts.map(([, , part]) => Math.abs(part)), Math.abs(rest)]), 1e-9);
     const lists = sides.map((side, at) => {
@@ -79,18 +79,36 @@ export class Why {
       return el("div", {}, el("h4", {}, at === 0 ? "The query" : "The key"), el("ul", {}, ...rows));
     });
     const dimensions = product ? productOf(product) : el("p", {}, "By dimension: the scores of this model are no plain product of one query and one key.");
-    const others = rivals ? rivalsOf(rivals, at[3], stack.keys.tokens) : el("p", {}, "Other weights: this one is pinned down. Whatever gives the head the same output gives this weight too.");
+    const where = room ? this.room(room, rivals ? rivals.high[at[3]]! - rivals.low[at[3]]! : 0, place) : "";
+    const others = rivals ? rivalsOf(rivals, at[3], numbered(place.stack.keys.tokens), where) : el("div", { class: "why-rivals" }, el("h4", {}, "Other weights, same output"), where);
     return [el("p", {}, says), el("div", { class: "why-sides" }, ...lists), others, dimensions];
   }
 
-  private elsewhere({ stack, quantity }: Place): HTMLElement {
+  /** Of a weight with hardly any room: that it has none, and where there is some. */
+  private room({ says, cells }: NonNullable<Reason["room"]>, width: number, place: Place): HTMLElement {
+    const own = width > 0 ? `This weight has hardly any room (${width.toPrecision(2)}).` : "This weight has no room: whatever weights (none negative, with the same sum) give the head the same output give this weight too, to 0.0001.";
+    const more = this.model.page.live ? "" : " Any other cell: trace.rival_weights(layer, head, query, key) in Python, or a click in headwise serve.";
+    return el("p", { class: "why-room" }, `${own} ${says} `, ...this.links(cells, place), cells.length ? "." : "", more);
+  }
+
+  /** Cells by their names; a click goes there. */
+  private links(cells: Reason["at"][], { stack, quantity }: Place): HTMLElement[] {
+    const [queries, keys] = [numbered(stack.queries.tokens), numbered(stack.keys.tokens)];
     const go = ([layer, head, token, key]: Reason["at"]) => () => this.model.set({ layer, head, token, key });
-    const links = stack.why.map(({ at }) => el("button", { class: "quiet", click: go(at) }, `${headName(at[0], at[1], quantity)} ${tokenAt(stack.queries, at[2])} \u2192 ${tokenAt(stack.keys, at[3])}`));
-    return el("p", {}, "This file holds the reasons for the strongest cells of some heads: ", ...links, " Any other: trace.why(layer, head, query, key) in Python, or a click in headwise serve.");
+    return cells.map((at) => el("button", { class: "quiet", "data-cell": at.join(), click: go(at) }, `${headName(at[0], at[1], quantity)} ${queries[at[2]]} \u2192 ${keys[at[3]]}`));
+  }
+
+  private elsewhere(place: Place, { layer, head }: Asked): HTMLElement {
+    const { why } = place.stack;
+    const roomy = why.filter(({ rivals, room }) => rivals && !room).map(({ at }) => at);
+    const here = roomy.filter((at) => at[0] === layer && at[1] === head);
+    const drag = here.length ? " A weight of this head can be dragged at " : roomy.length ? " A weight of another head can be dragged at " : " None of these weights has room to be dragged.";
+    const others = " Any other cell: trace.why(layer, head, query, key) and trace.rival_weights(layer, head, query, key) in Python, or a click in headwise serve.";
+    return el("p", { class: "why-room" }, "This file holds the reasons for some cells: ", ...this.links(why.map(({ at }) => at), place), drag, ...this.links(here.length ? here : roomy, place), roomy.length ? "." : "", others);
   }
 }
 
-const tokenAt = (side: Side, at: number): string => visible(side.tokens[at] ?? "");
+const tokenAt = (side: Side, at: number): string => numbered(side.tokens)[at] ?? "";
 
 const askedOf = ({ stack, quantity, layerAt, headAt }: Place, state: State): Asked => ({ headwise: "why", stack: stack.name, layer: quantity.layers[layerAt]!, head: quantity.heads[headAt]!, query: state.token, key: state.key });
 

@@ -31,6 +31,7 @@ from headwise.viewer.payload import (
     numbers,
     pretty,
 )
+from headwise.viewer.room import affordable
 from headwise.viewer.switched import with_heads_off
 from headwise.viewer.telling import opening, opening_head, opening_note, opening_stack, telling
 from headwise.viewer.why import with_whys
@@ -64,7 +65,6 @@ NO_MODEL = (
 )
 Matters = bool | Literal["exact"]  # by one backward pass, or by taking every head away
 WORK = 10**11  # multiplications that a quantity may cost unasked: a few seconds
-WITHOUT_LIMIT = 128  # tokens up to which other weights are looked for unasked: each row is a linear programme
 
 
 @runtime_checkable
@@ -368,11 +368,6 @@ def _with_alternatives(trace: TraceLike, stack: Stack, count: int | None, missin
     made = Maps(ALTERNATIVE, values, like.layers, like.heads)
     facts = replace(facts, other_js=js, other_change=change, lamps=lit)
     return replace(stack, quantities=(*stack.quantities, made), facts=facts)
-
-
-def affordable(n: int) -> int:
-    """How many heads' other weights a few seconds buy: one head of 60 tokens takes half a second."""
-    return 0 if n > WITHOUT_LIMIT else max(1, 6 * 60**2 // max(n, 1) ** 2)
 
 
 def _open_heads(facts: Facts, stack: Stack) -> list[tuple[int, int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -45,6 +46,25 @@ class Side:
 def pretty(token: str) -> str:
     """A token without its tokenizer's marks for spaces and line breaks; a token that is only a mark stays."""
     return MARKS.sub(" ", token).replace("Ċ", "\n").strip(" ") or token
+
+
+def numbered(tokens: Sequence[str]) -> list[str]:
+    """Tokens as they are named in sentences: one that occurs more than once, with which of them it is (page.ts too).
+
+    >>> numbered(["the", "cat", "the"])
+    ['the (1st)', 'cat', 'the (2nd)']
+    """
+    total, seen, named = Counter(tokens), Counter[str](), []
+    for token in tokens:
+        seen[token] += 1
+        named.append(f"{token} ({ordinal(seen[token])})" if total[token] > 1 else token)
+    return named
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th, 21st."""
+    ends = {1: "st", 2: "nd", 3: "rd"}
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ends.get(number % 10, 'th')}"
 
 
 @dataclass(frozen=True)

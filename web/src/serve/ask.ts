@@ -40,7 +40,7 @@ export class Ask {
     this.model.addEventListener("change", () => this.offer());
     this.offer();
     this.pane.node.append(el("div", { class: "invite" }, "Type a text and press Show: every head, every quantity, and when not to believe a map."));
-    this.node = el("section", { class: "serve-text" }, this.form(), this.beside.form, el("div", { class: "panes" }, this.pane.node, this.beside.pane.node));
+    this.node = el("section", { class: "serve-text" }, this.form(), this.beside.form, this.beside.line, el("div", { class: "panes" }, this.pane.node, this.beside.pane.node));
   }
 
   private form(): HTMLElement {

@@ -20,6 +20,8 @@ export class Pane {
   readonly node = el("div", { class: "pane" });
   twin: Pane | null = null;
   asked: Question | null = null;
+  answer: string | null = null; // what the model says to the text that is shown, once its page has opened
+  drawn: (() => void) | null = null; // called when a page has opened and said its answer
   private job: Job | null = null;
   private hash = "";
   private turn = 0;
@@ -44,6 +46,7 @@ export class Pane {
       await this.end();
       this.asked = question;
       this.hash = hash;
+      this.answer = null;
       let job = await post<Job>("/api/jobs", off === null ? question : { ...question, off });
       this.job = job;
       for (let wait = 80; job.state === "waiting" || job.state === "running"; wait = Math.min(wait * 1.3, 500)) {
@@ -81,12 +84,13 @@ export class Pane {
   }
 
   /** The page in the frame wishes a head switched off, or says where it is. */
-  private heard(data: { headwise?: string; head?: unknown; hash?: unknown } | null): void {
+  private heard(data: { headwise?: string; head?: unknown; hash?: unknown; answer?: unknown } | null): void {
     const state = new URLSearchParams(String(data?.hash).replace(/^#/, ""));
     state.delete("theme");
     if (data?.headwise === "at") {
       this.hash = state.toString();
       this.twin?.frame?.contentWindow?.postMessage({ headwise: "go", hash: this.place }, "*");
+      if (typeof data.answer === "string") (this.answer = data.answer), this.drawn?.();
     }
     if (data?.headwise !== "off" || !this.asked || !HEAD.test(String(data.head))) return;
     state.set("quantity", `without-${String(data.head).replace(" ", "-")}`);

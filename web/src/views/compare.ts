@@ -55,7 +55,7 @@ function finding(left: Grid, right: Grid, alike: boolean): string {
   if (largest === 0) return "The two maps are the same, to the digits that the page holds.";
   const correlation = aa > 0 && bb > 0 ? numberText(ab / Math.sqrt(aa * bb)) : "undefined (one map is constant)";
   const [row, col] = [Math.floor(at / left.cols.length), at % left.cols.length];
-  const where = `from “${left.rows[row]!.label}” to “${left.cols[col]!.label}”`;
+  const where = `from “${left.rows[row]!.name}” to “${left.cols[col]!.name}”`;
   if (!alike) return `Pearson correlation of the two maps: ${correlation}. Their units differ, so no difference is told.`;
   return `Pearson correlation of the two maps: ${correlation}. Largest difference: ${numberText(largest)}, ${where} (${left.text(row, col)} and ${right.text(row, col)}).`;
 }

@@ -80,7 +80,7 @@ function pictureOf(context: Context, quantity: Quantity, rows: Entry[], cols: En
     const group = svg("g", { class: `token ${side}`, "data-at": at }, back, text);
     group.addEventListener("mouseenter", (event) => {
       draw((link) => (left ? link.row === at : link.col === at));
-      context.tip.show(event as MouseEvent, entry.label, ...strongest(quantity, grids, at, left));
+      context.tip.show(event as MouseEvent, entry.name, ...strongest(quantity, grids, at, left));
     });
     group.addEventListener("mouseleave", () => (draw(keepPinned), context.tip.hide()));
     if (left) group.addEventListener("click", () => context.set({ token: chosen ? -1 : entry.members[0]! }));
@@ -98,13 +98,13 @@ function strongest(quantity: Quantity, grids: { headAt: number; grid: Grid }[], 
     const others = left ? grid.cols : grid.rows;
     return others.map((other, k) => {
       const [row, col] = left ? [at, k] : [k, at];
-      return { value: grid.values[row * grid.cols.length + col]!, text: () => grid.text(row, col), label: other.label, headAt };
+      return { value: grid.values[row * grid.cols.length + col]!, text: () => grid.text(row, col), name: other.name, headAt };
     });
   });
   const defined = found.filter(({ value }) => !Number.isNaN(value));
   const best = defined.sort((a, b) => Math.abs(b.value) - Math.abs(a.value)).slice(0, 4);
   const head = (headAt: number) => (quantity.kind === "attention" ? `H${quantity.heads[headAt]} ` : "");
-  return best.map(({ text, label, headAt }) => `${head(headAt)}${left ? "→" : "←"} ${label}  ${text()}`);
+  return best.map(({ text, name, headAt }) => `${head(headAt)}${left ? "→" : "←"} ${name}  ${text()}`);
 }
 
 function standalone(picture: SVGSVGElement): SVGSVGElement {

@@ -26,7 +26,7 @@ export const layersView: View = async (root, context) => {
     rowTitle: "layer",
     colTitle: quantity.kind === "origins" ? "input token" : "from token",
     notes: grids.map((each) => leader(each)),
-    caption: `“${row?.label ?? ""}” through the layers`,
+    caption: `“${row?.name ?? ""}” through the layers`,
     pick: (at) => context.set({ layer: quantity.layers[at]!, view: "matrix" }),
   });
   root.replaceChildren(strip(rows, chosen, (token) => context.set({ token })), heat.node);
@@ -43,7 +43,7 @@ function meaning(kind: string, head: number): string {
 function joined(grids: Grid[], layers: number[], cols: Entry[]): Grid {
   const values = new Float32Array(grids.length * cols.length);
   grids.forEach((grid, at) => values.set(grid.values, at * cols.length));
-  const rows = layers.map((layer) => ({ label: `L${layer}`, members: [layer] }));
+  const rows = layers.map((layer) => ({ label: `L${layer}`, name: `L${layer}`, members: [layer] }));
   return { rows, cols, values, text: (row, col) => grids[row]!.text(0, col), step: Math.max(0, ...grids.map((grid) => grid.step)) };
 }
 
@@ -53,8 +53,11 @@ function leader(grid: Grid): string {
   grid.values.forEach((value, at) => {
     if (!Number.isNaN(value) && (best < 0 || value > grid.values[best]!)) best = at;
   });
-  return best < 0 ? "" : `${grid.cols[best]!.label.slice(0, 12)} ${grid.text(0, best)}`;
+  return best < 0 ? "" : `${short(grid.cols[best]!)} ${grid.text(0, best)}`;
 }
+
+/** A token's name, of which a long one keeps its beginning and which of several it is. */
+const short = ({ label, name }: Entry): string => label.slice(0, 12) + name.slice(label.length);
 
 function strip(rows: Entry[], chosen: number, pick: (token: number) => void): HTMLElement {
   const words = rows.map((row, at) => el("button", { class: at === chosen ? "word chosen" : "word", "aria-pressed": at === chosen, "data-at": at, click: () => pick(row.members[0]!) }, row.label));

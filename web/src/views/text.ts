@@ -29,7 +29,7 @@ export const textView: View = async (root, context) => {
     const word = el("button", { class: isChosen ? "word chosen" : "word", "data-at": k, "aria-pressed": isChosen }, other.label);
     word.style.backgroundColor = fill(values[k]!);
     word.style.color = inkOn(fill(values[k]!));
-    word.addEventListener("mousemove", (event) => context.tip.show(event, `${quantity.unit} ${grid.text(...index(k))}`, takes ? `“${origin?.label}” takes from “${other.label}”` : `“${other.label}” takes from “${origin?.label}”`));
+    word.addEventListener("mousemove", (event) => context.tip.show(event, `${quantity.unit} ${grid.text(...index(k))}`, takes ? `“${origin?.name}” takes from “${other.name}”` : `“${other.name}” takes from “${origin?.name}”`));
     word.addEventListener("mouseleave", () => context.tip.hide());
     if (same) word.addEventListener("click", () => context.set({ token: other.members[0]! }));
     return word;
@@ -38,13 +38,13 @@ export const textView: View = async (root, context) => {
   const body = el("div", { class: "prose" }, ...spans);
   root.replaceChildren(headline(origin, takes, () => context.set({ way: takes ? "to" : "from" })), chooser ?? "", body);
   const name = headName(quantity.layers[place.layerAt]!, quantity.heads[place.headAt]!, quantity);
-  const title = `${quantity.label}, ${name}: ${takes ? "what" : "who takes from"} “${origin?.label ?? ""}”${takes ? " takes from" : ""}`;
+  const title = `${quantity.label}, ${name}: ${takes ? "what" : "who takes from"} “${origin?.name ?? ""}”${takes ? " takes from" : ""}`;
   return { svg: () => proseSvg(body, title, palette.ink, palette.panel), scale, says: same ? "Click another token to follow it." : "Choose a token above to follow it." };
 };
 
 function headline(origin: Entry | undefined, takes: boolean, turn: () => void): HTMLElement {
   const sentence = takes ? ["What does ", " take from?"] : ["Who takes from ", "?"];
-  return el("p", { class: "headline" }, sentence[0], el("mark", {}, origin?.label ?? ""), sentence[1], " ", el("button", { class: "quiet", "data-turn": true, click: turn }, takes ? "Turn round: who takes from it?" : "Turn round: what does it take from?"));
+  return el("p", { class: "headline" }, sentence[0], el("mark", {}, origin?.name ?? ""), sentence[1], " ", el("button", { class: "quiet", "data-turn": true, click: turn }, takes ? "Turn round: who takes from it?" : "Turn round: what does it take from?"));
 }
 
 function chooserOf(entries: Entry[], chosen: number, pick: (token: number) => void): HTMLElement {
