@@ -14,6 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import headwise as hw
 from headwise.cli import main, options
 from headwise.cli.inspect import fitting
 
@@ -35,6 +36,11 @@ def headwise(monkeypatch, capsys):
         return code, out, err
 
     return call
+
+
+def test_the_version_is_said(headwise) -> None:
+    assert headwise("--version") == (0, f"headwise {hw.__version__}\n", "")
+    assert "Commands" in headwise()[1], "no command is none of them"
 
 
 def test_layers_are_told_where_somebody_waits(load, monkeypatch, capsys) -> None:

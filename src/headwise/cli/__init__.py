@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, TextIO, cast
+from typing import Annotated, Any, NoReturn, TextIO, cast
 
 import typer
 
@@ -40,6 +40,25 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="What is this transformer attending to, and may I believe it?\n\nStart with: headwise report --out out",
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import headwise
+
+        print(f"headwise {headwise.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", help="Say which version this is.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    pass
+
+
 app.command("report", help=report.HELP)(in_range(report.report))
 app.command("verdict", help=verdict.HELP)(in_range(verdict.verdict))
 app.command("inspect", help=inspect.HELP)(in_range(inspect.inspect))
