@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,14 @@ def test_the_text_is_text_and_the_verdict_stands_on_top(found: Explanation, open
     )
     assert told in page.locator("ul.muted").inner_text()
     assert "rests on" in page.locator("h1").inner_text()
+
+
+def test_the_end_of_a_line_that_is_explained_is_seen(found: Explanation, open_html: Open) -> None:
+    """“What “ ” rests on” stood above the newline that a language model answers."""
+    first, *others = found.targets
+    page = open_html(replace(found, targets=(replace(first, name="\n\t"), *others)).page()).page
+    assert "\u21b5" in page.locator("h1").inner_text()
+    assert "\u21e5" in page.locator("h1").inner_text()
 
 
 def test_another_target_and_another_method_have_other_colours(found: Explanation, open_html: Open) -> None:

@@ -80,13 +80,18 @@ class Answered:
         return f"{given}; of the sample sentences that headwise brings the nearest is {told}" if near else given
 
 
+def seen(words: str) -> str:
+    """With signs for ends of lines and tabs."""
+    return words.replace("\r\n", "↵").translate(SIGNS)
+
+
 def short(words: str) -> str:
     """An answer on one line, with signs for ends of lines and tabs; cut at a word where it is long, its quote kept.
 
     >>> short("“" + "very " * 40 + "long”")[-12:], short("“the dog”"), short("“\\n\\t”")
     ('very very …”', '“the dog”', '“↵⇥”')
     """
-    words = words.replace("\r\n", "↵").translate(SIGNS)
+    words = seen(words)
     if len(words) <= HEADLINE:
         return words
     return f"{words[:HEADLINE].rpartition(' ')[0] or words[:HEADLINE]} …{'”' * words.endswith('”')}"

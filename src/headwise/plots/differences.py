@@ -53,7 +53,7 @@ def _points(table: pl.DataFrame, title: str, a: str, b: str) -> Any:
     colour = alt.Color(
         "clear:N", title=None, scale=alt.Scale(domain=[True, False], range=[CATEGORIES[1], "#9a9a9a"]),
         legend=alt.Legend(labelExpr="datum.value ? 'clear of chance' : 'not clear'", orient="top"),
-    )  # fmt: skip
+    ) if table["low"].count() else alt.value("#9a9a9a")  # fmt: skip
     base = alt.Chart(table).encode(x=alt.X("a:Q", title=a, scale=scale), color=colour)
     bars = base.mark_rule(opacity=0.6).encode(y=alt.Y("bottom:Q", title=b, scale=scale), y2="top:Q")
     points = base.mark_circle(size=34, opacity=0.85).encode(

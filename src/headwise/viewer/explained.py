@@ -16,6 +16,7 @@ from headwise.errors import InputError
 from headwise.explanations.explanation import Explanation
 from headwise.explanations.figures import curves_of
 from headwise.explanations.verdict import needed
+from headwise.interventions.answered import seen
 from headwise.models.packaged import called
 from headwise.results.files import write_files
 from headwise.traces import WAYS
@@ -26,7 +27,7 @@ from headwise.viewer.view import in_notebook
 @WAYS.add("explained.page", "The page of an explanation.")
 def page(explanation: Explanation) -> str:
     """The whole page, in ASCII."""
-    title = f"{explanation.targets[0].name} - explained by headwise"
+    title = f"{seen(explanation.targets[0].name)} - explained by headwise"
     return small_page("explained", title, payload(explanation), does="colours its text")
 
 
@@ -38,8 +39,11 @@ def payload(explanation: Explanation) -> dict[str, Any]:
         "model": called(explanation.model_name),
         "method": explanation.method,
         "unit": explanation.unit,
-        "targets": [{"name": t.name, "kind": t.kind, "of": t.of, "rather": t.rather_name} for t in explanation.targets],
-        "units": [{"name": unit.name, "given": unit.given} for unit in explanation.units],
+        "targets": [
+            {"name": seen(t.name), "kind": t.kind, "of": t.of, "rather": t.rather_name and seen(t.rather_name)}
+            for t in explanation.targets
+        ],
+        "units": [{"name": seen(unit.name), "given": unit.given} for unit in explanation.units],
         "scores": {name: [[_plain(x) for x in row] for row in scores.tolist()] for name, scores in methods.items()},
         "value": explanation.value.tolist(),
         "probability": explanation.log_probability.exp().tolist(),

@@ -150,7 +150,9 @@ def test_other_studies_give_differences_without_intervals(load, corpus, tmp_path
     found = result.table.filter((pl.col("name") == "L0.H0") & (pl.col("what") == "raw entropy"))
     tables = [open_result(tmp_path / "out" / side).table.filter(name="L0.H0")["entropy"][0] for side in "ab"]
     assert found["change"][0] == pytest.approx(tables[1] - tables[0])
-    assert "no intervals" in (tmp_path / "out" / "page.html").read_text()
+    page = " ".join(said for _, said in words((tmp_path / "out" / "page.html").read_text()))
+    assert "no intervals" in page
+    assert "clear" not in page.casefold(), "what nobody asked has no column, and no caution"
 
 
 def test_lamps_are_compared_number_by_number_and_heads_whose_judgement_changes_are_named(load, corpus, other, tmp_path):
@@ -161,6 +163,7 @@ def test_lamps_are_compared_number_by_number_and_heads_whose_judgement_changes_a
     sides = [dict(open_result(tmp_path / "out" / side).table.select("name", "show").iter_rows()) for side in "ab"]
     was, now = ({name: sides[at][name] for name in sides[0] if name != "all"} for at in (0, 1))
     changed = [f"{name} ({was[name]} → {now[name]})" for name in was if was[name] != now[name]]
+    assert "nor are their lengths" in (tmp_path / "out" / "page.html").read_text()
     (said,) = otherwise_judged(found.table, "x", "y")
     assert said.startswith(
         f"By the lamps of the means, {len(changed)} of 12 maps may be shown otherwise in y than in x:"

@@ -84,7 +84,8 @@ def figures_of(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -
         charts[f"against{tail}"] = themed(
             against(part, titles, a=a, b=b),
             f"{a} against {b}{where}, head by head",
-            "One point a head; on the dashed line nothing changes. Bars are 95 % intervals of the difference.",
+            "One point a head; on the dashed line nothing changes."
+            + (" Bars are 95 % intervals of the difference." if chosen["intervals"] else ""),
         )
         if chosen["match"] != "position":
             heads = part.unique("name", maintain_order=True)
@@ -105,6 +106,7 @@ def page_of(manifest: Mapping[str, Any], table: pl.DataFrame, charts: Mapping[st
     policy = f"default-src 'none'; img-src data:; style-src '{digest(STYLE)}'; base-uri 'none'; form-action 'none'"
     sentences = "".join(f"<p>{ascii_text(line)}</p>" for line in findings(table, a, b, chosen))
     cautions = "".join(f"<li>{ascii_text(line)}</li>" for line in cautions_of(chosen))
+    clear = "Clear or not. " if chosen["intervals"] else ""
     sides = f'<p class="muted">{ascii_text(f"a is {a}, b is {b}; a difference is b − a.")}</p>'
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -112,9 +114,9 @@ def page_of(manifest: Mapping[str, Any], table: pl.DataFrame, charts: Mapping[st
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{ascii_text(f'{a} and {b} compared')}</title><style>{STYLE}</style></head><body>\n"
         f"<h1>{ascii_text(a)} and {ascii_text(b)}, head by head</h1>\n{sentences}\n"
-        f"<h2>The numbers</h2>\n{sides}\n{_summary(table)}\n<h2>The largest differences, by size</h2>\n"
-        '<p class="muted">Clear or not. Size is the difference divided by the spread of that number over the heads of '
-        f"both sides.</p>\n{_largest(table)}\n<h2>Figures</h2>\n{figures}\n"
+        f"<h2>The numbers</h2>\n{sides}\n{_summary(table, chosen)}\n<h2>The largest differences, by size</h2>\n"
+        f'<p class="muted">{clear}Size is the difference divided by the spread of that number over the heads of '
+        f"both sides.</p>\n{_largest(table, chosen)}\n<h2>Figures</h2>\n{figures}\n"
         f"<h2>How to read this</h2>\n<ul>{cautions}</ul>\n"
         "<h2>Method</h2>\n<details><summary>Settings, models, texts and versions</summary>\n"
         f"<pre>{_method(manifest)}</pre></details>\n</body></html>\n"
@@ -129,6 +131,7 @@ def findings(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> 
             f"{heads} heads of {a} beside the heads at the same place in {b}. This study keeps no single documents, so "
             "there are no intervals: small differences may be chance.",
             *otherwise_judged(table, a, b),
+            *lengths(chosen),
         ]
     clear = int(table["clear"].sum())
     told = [
@@ -137,8 +140,7 @@ def findings(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> 
         f"{chosen['documents']} documents, {'the same on both sides' if chosen['paired'] else 'not the same ones'}."
     ]
     told += sinks(table, a, b)
-    if not chosen["paired"]:
-        told.append(LENGTHS.format(*chosen["lengths"]))
+    told += lengths(chosen)
     if not clear:
         return [*told, "So on these texts no head was seen to behave differently."]
     told += largest(table, a, b)
@@ -151,6 +153,10 @@ def findings(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> 
             f"{len(sure)} of the matches stay the same in 95 % of resamples of the texts; the others are unsure."
         )
     return told
+
+
+def lengths(chosen: Mapping[str, Any]) -> list[str]:
+    return [] if chosen["paired"] else [LENGTHS.format(*chosen["lengths"])]
 
 
 def largest(table: pl.DataFrame, a: str, b: str) -> list[str]:
@@ -254,8 +260,8 @@ LOOKS = "Attention weights say where a head looks, not what it takes; see the ef
 
 def cautions_of(chosen: Mapping[str, Any]) -> list[str]:
     """What the numbers do not say."""
-    about_texts = TEXTS if chosen["intervals"] else ()
-    return [CLEAR, *about_texts, PLACE if chosen["match"] == "position" else ALIKE, LOOKS]
+    about_texts = (CLEAR, *TEXTS) if chosen["intervals"] else ()
+    return [*about_texts, PLACE if chosen["match"] == "position" else ALIKE, LOOKS]
 
 
 def sized(table: pl.DataFrame) -> pl.DataFrame:
@@ -271,7 +277,7 @@ def sized(table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _summary(table: pl.DataFrame) -> str:
+def _summary(table: pl.DataFrame, chosen: Mapping[str, Any]) -> str:
     rows = []
     for key, part in table.group_by("stack", "what", maintain_order=True):
         size, clear = part["change"].abs(), f"{int(part['clear'].sum())} of {len(part)}"
@@ -279,17 +285,19 @@ def _summary(table: pl.DataFrame) -> str:
         most = number(as_printed(top["a"], top["b"]), f"+.{DIGITS}f")
         what = TITLES.get(str(key[1]), str(key[1]))
         rows.append([str(key[0]), what, part["a"].mean(), part["b"].mean(), size.mean(), most, clear])
-    return _html_table(["stack", "number", "mean, a", "mean, b", "mean |b − a|", "largest b − a", "clear heads"], rows)
+    head = ["stack", "number", "mean, a", "mean, b", "mean |b − a|", "largest b − a", "clear heads"]
+    columns = len(head) if chosen["intervals"] else len(head) - 1
+    return _html_table(head[:columns], [row[:columns] for row in rows])
 
 
-def _largest(table: pl.DataFrame) -> str:
-    columns = ["stack", "name", "matched", "what", "a", "b", "change", "low", "high", "size", "clear"]
+def _largest(table: pl.DataFrame, chosen: Mapping[str, Any]) -> str:
+    heads = {"stack": "stack", "name": "head of a", "matched": "head of b", "what": "number", "a": "a", "b": "b",
+             "change": "b − a", "low": "low", "high": "high", "size": "size", "clear": "clear"}  # fmt: skip
+    columns = [name for name in heads if chosen["intervals"] or name not in ("low", "high", "clear")]
     named = pl.col("what").replace(TITLES)
     top = sized(table).with_columns(named).select(columns).head(TOP)
     rows = [[*(row | {"change": as_printed(row["a"], row["b"])}).values()] for row in top.iter_rows(named=True)]
-    return _html_table(
-        ["stack", "head of a", "head of b", "number", "a", "b", "b − a", "low", "high", "size", "clear"], rows
-    )
+    return _html_table([heads[name] for name in columns], rows)
 
 
 def _html_table(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:

@@ -150,12 +150,12 @@ def _compared(
     a: Side, b: Side, chosen: Mapping[str, Any], options: Mapping[str, Any]
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """The table, one row a head and number, and what has to be said about how it was made."""
-    if a.facts["study"] not in BY_TEXT:
-        return _without_intervals(a.result.table, b.result.table, chosen["match"])
-    pairs = same_documents(a.facts, b.facts)
+    pairs, lengths = same_documents(a.facts, b.facts), [s.facts["tokens"] / s.facts["documents"] for s in (a, b)]
+    told: dict[str, Any] = {"paired": pairs, "intervals": a.facts["study"] in BY_TEXT, "lengths": lengths}
+    if not told["intervals"]:
+        return _without_intervals(a.result.table, b.result.table, chosen["match"]), {**told, "documents": None}
     tables: list[pl.DataFrame] = []
-    told: dict[str, Any] = {"paired": pairs, "intervals": True, "documents": 0}
-    told["lengths"] = [side.facts["tokens"] / side.facts["documents"] for side in (a, b)]
+    told["documents"] = 0
     for stack in a.facts["stacks"]:
         if stack not in b.facts["stacks"]:
             raise InputError(
@@ -255,7 +255,7 @@ def _rows(
     )
 
 
-def _without_intervals(a: pl.DataFrame, b: pl.DataFrame, match: str) -> tuple[pl.DataFrame, dict[str, Any]]:
+def _without_intervals(a: pl.DataFrame, b: pl.DataFrame, match: str) -> pl.DataFrame:
     """Any study whose table has a row a head: the same rows and columns of both, subtracted."""
     if match != "position" or not {*WHERE} <= {*a.columns}:
         raise InputError(
@@ -275,11 +275,10 @@ def _without_intervals(a: pl.DataFrame, b: pl.DataFrame, match: str) -> tuple[pl
     both = long[0].join(long[1], on=[*keys, "number"], how="inner", nulls_equal=True, maintain_order="left")
     what = pl.concat_str([*(pl.col(key).cast(pl.String) for key in extra), "number"], separator=" ", ignore_nulls=True)
     unknown = pl.lit(None, pl.Float64)
-    table = both.select(
+    return both.select(
         *WHERE, pl.col("layer").alias("matched_layer"), pl.col("name").alias("matched"), cost=unknown, kept=unknown,
         what=what, a="a", b="b", change=pl.col("b") - pl.col("a"), low=unknown, high=unknown, clear=pl.lit(False),
     )  # fmt: skip
-    return table, {"paired": False, "intervals": False, "documents": None}
 
 
 def _written(out: Path, a: Side, b: Side, table: pl.DataFrame, chosen: Mapping[str, Any]) -> Result:
