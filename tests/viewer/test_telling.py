@@ -42,6 +42,23 @@ def test_a_page_opens_at_a_head_that_looks_far_and_is_no_sink_and_at_its_sharpes
     assert opening(stack_of(raw(), sinks=tuple(np.ndindex(2, 3))))["head"] == 1  # all are sinks: then the sharpest
 
 
+@pytest.mark.parametrize(("far", "head"), [(0.45, (1, 0)), (0.55, (0, 0))])
+def test_a_head_that_looks_more_at_a_neighbour_is_told_for_that_and_not_for_far_words(far: float, head: tuple) -> None:
+    """A page of 300 tokens opened on the head of the previous token, and called what it did far words."""
+    maps = np.zeros((2, 1, 20, 20), np.float32)
+    for query in range(20):
+        maps[0, 0, query, max(0, query - 1)] += 1 - far
+        maps[0, 0, query, (query + 10) % 20] += far
+        maps[1, 0, query, (query + 8) % 20] = 0.4
+    words = side(tuple(f"w{at}" for at in range(20)))
+    stack = replace(stack_of(maps, sinks=()), queries=words, keys=words)
+    told = {one.what: (one.layer, one.head) for one in telling(stack)}
+    assert told["far words"] == head
+    start = opening(stack)
+    assert (start["layer"], start["head"]) == head
+    assert told.get("previous token") == ((0, 0) if head == (1, 0) else None)
+
+
 def test_a_page_opens_on_cross_attention_where_there_is_one() -> None:
     stacks = [stack_of(raw(), name=name) for name in ("encoder", "decoder", "cross")]
     assert opening_stack(stacks).name == "cross"

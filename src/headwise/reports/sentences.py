@@ -30,7 +30,10 @@ SENTENCES: Mapping[tuple[Tested, Verdict | None], Pair] = {
         "“the weight of token k lies between x and y”, by its interval (trace.attention_interval).",
         "“the weight of token k is 0.4”{others}, or anything else of single weights: others give the same output.",
     ),
-    ("alike", "yes"): ("", "that a single weight could be no other: that is another test."),
+    ("alike", "yes"): (
+        "",
+        "that a single weight could be no other, or that a large one sends much: those are other tests.",
+    ),
     ("alike", "with care"): (
         "the raw map with the effective one beside it.",
         "the raw map alone, as what reaches the head's output{others}.",
@@ -101,7 +104,8 @@ OF_ONE: Mapping[Tested, tuple[str, str, str]] = {  # what may be written of one 
         "“hardly any other weights give this head the same output”", "head", "whose own answer to “unique?” is yes",
     ),
     "alike": (
-        "“the raw map shows about what reaches this head's output”", "head", "with r ≥ 0.9 and no red lamp “unique?”",
+        "“hardly any of this head's weights are without effect on its output”", "head",
+        "with r ≥ 0.9 of raw and effective weights, and at most 30 % of the squared ones in the null space",
     ),
     "carries": (
         "“through this head, the tokens with large weights send most of what is sent”", "head",

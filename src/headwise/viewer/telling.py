@@ -1,13 +1,13 @@
 """Which heads are worth a look: where a page opens, and the strip of telling heads above its maps.
 
 A page opens at the head that looks most sharply at words far away (further than the next one, in texts of more than
-SHORT tokens further than REACH), among those that are no sinks, and at the token where it does so most; an
-encoder–decoder on its cross-attention, at the head that pairs words up best. The strip has, of the same stack, the head
-that looks most at the previous token, at the next one, at its own, most far away, from a repeated word to what followed
-it before (induction, where words are repeated), the sink that parks most, and the one whose map has least to do with
-its output, where the first lamp says the same. A head that its lamps call a sink is named one. Of cross-attention it
-has the head that pairs words up: alignment, by pattern alone; how right it is, `headwise align --gold` tells. Syntax is
-told where a run of `syntax` is given (parsed.py).
+SHORT tokens further than REACH) and less at a neighbour, among those that are no sinks, and at the token where it
+does so most; an encoder–decoder on its cross-attention, at the head that pairs words up best. The strip has, of the
+same stack, the head that looks most at the previous token, at the next one, at its own, most far away, from a
+repeated word to what followed it before (induction, where words are repeated), the sink that parks most, and the one
+whose map has least to do with its output, where the first lamp says the same. A head that its lamps call a sink is
+named one. Of cross-attention it has the head that pairs words up: alignment, by pattern alone; how right it is,
+`headwise align --gold` tells. Syntax is told where a run of `syntax` is given (parsed.py).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ CLEAR = 0.25  # of the weight, from where a head is said to look at neighbours
 REPEATED = 2  # words that were there before, from where induction is looked for
 SHORT, REACH = 16, 3  # tokens of a text, and how near a word may be, to be called near
 PAIRS = "it pairs the words of both sides most clearly (by its weights; `headwise align --gold` tells how right)"
+NEIGHBOURS = {"previous token": -1, "next token": 1, "the token itself": 0}
 A_SINK = "a sink"  # the head that parks most
 NULL = 0.05  # of the squared weights in the null space, from where a map is unlike what reaches the output
 
@@ -144,9 +145,8 @@ def _kinds(stack: Stack, found: Looks) -> Iterator[tuple[str, Float[np.ndarray, 
         yield "alignment", np.where(found.sinks, -1.0, paired_weight(found)), CLEAR
     yield ("far words" if found.square else "words"), np.where(found.sinks, -1.0, _sharpness(found)), 0.0
     if found.square:
-        for what, offset in (("previous token", -1), ("next token", 1), ("the token itself", 0)):
-            near = np.diagonal(found.alpha, offset, axis1=2, axis2=3).sum(-1) / max(1, found.alpha.shape[2])
-            yield what, np.where(found.sinks, -1.0, near), CLEAR
+        for what, offset in NEIGHBOURS.items():
+            yield what, np.where(found.sinks, -1.0, _at(found, offset)), CLEAR
         after = followers(stack.queries)
         if (rows := after.any(-1)).sum() >= REPEATED:
             follows = np.where(after, found.alpha, 0.0).sum(-1)[..., rows].mean(-1)
@@ -184,4 +184,12 @@ def mutual(weight: Float[np.ndarray, "*maps query key"]) -> Bool[np.ndarray, "*m
 
 
 def _sharpness(found: Looks) -> Float[np.ndarray, "layer head"]:
-    return np.where(found.far, found.alpha, 0.0).max(-1).mean(-1)
+    """Of words far away; less than 0 of a head that looks more at a neighbour, which is what it is told for."""
+    sharp = np.where(found.far, found.alpha, 0.0).max(-1).mean(-1)
+    near = [_at(found, offset) for offset in NEIGHBOURS.values()] if found.square else [np.zeros_like(sharp)]
+    return np.where(sharp < np.max(near, axis=0), sharp - 1.0, sharp)
+
+
+def _at(found: Looks, offset: int) -> Float[np.ndarray, "layer head"]:
+    """Of a row's weight, the mean that goes so many tokens on."""
+    return np.diagonal(found.alpha, offset, axis1=2, axis2=3).sum(-1) / max(1, found.alpha.shape[2])

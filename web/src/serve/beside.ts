@@ -82,7 +82,9 @@ export class Beside {
   private say(): void {
     if (!this.first || this.first.answer === null || this.pane.answer === null || this.pane.node.hidden) return;
     const said = ({ answer }: Pane) => el("q", {}, answer ? visible(answer) : "no answer");
-    this.line.replaceChildren(el("b", {}, "before "), said(this.first), " \u2192 ", el("b", {}, "after "), said(this.pane));
+    const same = this.first.answer === this.pane.answer;
+    const both = [el("b", {}, "before "), said(this.first), " \u2192 ", el("b", {}, "after "), said(this.pane)];
+    this.line.replaceChildren(...(same ? [el("b", {}, "before and after "), said(this.pane)] : both));
     this.line.hidden = false;
     if (!this.fresh) return;
     this.fresh = false;

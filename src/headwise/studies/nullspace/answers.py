@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from headwise.lamps import Head, lamps
+from headwise.lamps import NULL_LARGE
 from headwise.results.shown import finite
 from headwise.studies.answers import BELIEVE, NOISE, Answer, Number, Vote, graded
 from headwise.studies.study import Setting
@@ -17,7 +17,7 @@ ALIKE, PARTLY = 0.9, 0.5  # Pearson's r of raw and effective from which they say
 HALF, SOME = 0.5, 0.001  # of the squared weights: a good part, and any that is worth a name
 FEW = 10  # numbers below it are told with one decimal
 MEANING = {
-    "yes": "the raw weights are nearly what reaches a head's output",
+    "yes": "hardly any of the raw weights changes nothing in a head's output",
     "with care": "a good part of the raw weights changes nothing in a head's output",
     "no": "most of what the raw weights show changes nothing in a head's output",
 }
@@ -60,7 +60,8 @@ def _believed(table: pl.DataFrame, size: int, setting: Setting) -> Iterator[Answ
         yield Answer(BELIEVE, "These texts are too short to tell raw and effective attention apart.")
         return
     r, sd, good = float(agreed.mean()), agreed.std(), _alike(each)  # type: ignore[arg-type]
-    heads = f"{len(good)} of {counted(len(agreed), 'head')} with {ALIKE} or more and no red lamp “unique?”"
+    most = f"at most {percent(NULL_LARGE)} without effect"
+    heads = f"{len(good)} of {counted(len(agreed), 'head')} with {ALIKE} or more and {most}"
     verdict = graded(r, care=PARTLY, yes=ALIKE)
     alike = Number("pearson", "is r of raw and effective weights, mean over heads", r, None, None, texts, share=False)
     spread = f" ± {sd:.2f}" if len(agreed) > 1 else ""
@@ -73,13 +74,10 @@ def _believed(table: pl.DataFrame, size: int, setting: Setting) -> Iterator[Answ
 
 
 def _alike(each: pl.DataFrame) -> tuple[str, ...]:
-    """Heads of which the raw map shows about what reaches their output: by r, and no red lamp *unique?* over it."""
-    value = {what: dict(finite(each, "value").filter(what=what).select("name", "value").iter_rows())
-             for what in ("pearson", "null_share", "identifiable_rows")}  # fmt: skip
-    known = {name: Head(null_share=share, unique_rows=value["identifiable_rows"].get(name))
-             for name, share in value["null_share"].items()}  # fmt: skip
-    red = {name for name, head in known.items() if lamps(head).unique.colour == "red"}
-    return tuple(name for name, r in value["pearson"].items() if r >= ALIKE and name not in red)
+    """Heads of whose map hardly anything is without effect: by r, and by the share of the squared weights."""
+    r, share = (dict(finite(each, "value").filter(what=what).select("name", "value").iter_rows())
+                for what in ("pearson", "null_share"))  # fmt: skip
+    return tuple(name for name in r if r[name] >= ALIKE and share.get(name, 0.0) <= NULL_LARGE)
 
 
 def _few(number: Any) -> str:
