@@ -68,6 +68,17 @@ def test_what_gives_nearly_the_same_output_counts(changes: dict, colour: str, sa
     assert (lamp.colour, lamp.says) == (colour, says)
 
 
+@pytest.mark.parametrize(
+    ("parked", "neighbour", "sink"),
+    [(0.5, None, True), (0.5, 0.49, True), (0.5, 0.5, False), (0.49, 0.0, False), (0.9, 0.8, True)],
+)
+def test_weight_that_goes_one_way_whatever_stands_there_is_not_parked(
+    parked: float, neighbour: float | None, sink: bool
+) -> None:
+    assert is_sink(Head(parked=parked, neighbour=neighbour)) is sink
+    assert lamps(replace(GOOD, parked=parked, neighbour=neighbour)).sink is sink
+
+
 def test_another_distribution_that_was_looked_for_is_told_and_changes_no_colour() -> None:
     asked = lamps(replace(GOOD, null_share=0.4, unique_rows=0.0, carried=0.4))
     found = with_other(asked, 0.0312)

@@ -11,6 +11,7 @@ Names are imported at their first use, so that `import headwise` and `headwise -
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
     from headwise.viewer import view as view
 
 __version__ = "0.1.0"
+
+# tqdm, which transformers brings, asks every notebook for a widget that nothing here draws with.
+warnings.filterwarnings("ignore", message="IProgress not found")
 
 _HOME = {
     "align": ("headwise.engine.align", "align"),

@@ -15,9 +15,10 @@ anything, so their share bounds the mean of the intervals), or where the interva
 space alone shows nothing of a broad map: each of many small weights may then move.
 
 A head is a *sink* where half of its weight or more is parked on special tokens, periods and commas, the first token of
-a causal model, or on one and the same token whoever looks. No lamp is green over a sink, nor beside a red one: such a
-map should not be shown as an explanation. A lamp that would be green there is *held* back at amber, and says that
-its own answer is yes and which lamp holds it.
+a causal model, or on one and the same token whoever looks, unless as much of it goes to one neighbour whatever stands
+there (in short texts the token before is often a special one). No lamp is green over a sink, nor beside a red one:
+such a map should not be shown as an explanation. A lamp that would be green there is *held* back at amber, and says
+that its own answer is yes and which lamp holds it.
 
 >>> [lamp.colour for lamp in lamps(Head(null_share=0.0, unique_rows=1.0, carried=0.8, parked=0.1))]
 ['green', 'green', 'dark']
@@ -51,6 +52,7 @@ ROUGH = 20
 FIRST_ORDER = "and does not tell"  # of an estimate so near to a threshold
 UNSHOWN = 0.65  # level of a lamp that is amber only because nothing was shown
 SINK_SAYS = "A sink:"
+ALONE = "One token is all that there is to look at: nothing can be judged."
 PLAIN = "distribution (none negative, sum 1)"
 UNASKED = "how far it may go was not asked (trace.attention_interval asks it of a row)."
 SINK = 0.5  # of the weight on parking places
@@ -69,11 +71,13 @@ class Head:
     carried: float | None = None
     parked: float | None = None  # of the weight, on parking places
     sent: float | None = None  # of the lengths, on the same places
+    neighbour: float | None = None  # of the weight, the most that goes one way: a token back, to itself, a token on
     on: str = ""  # the place with most of the weight, as people read it
     matters: float | None = None
     what: str = "output"  # moves by so much
     unit: str = "nats"  # of `matters`
     exact: bool = False  # `matters` by taking the head away, else to first order
+    alone: bool = False  # one token is all that it can look at
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,8 @@ def _held(lamp: Lamp, why: str) -> Lamp:
 
 
 def is_sink(head: Head) -> bool:
-    return _known(head.parked) and (head.parked or 0.0) >= SINK - ROUNDED
+    parked = head.parked if _known(head.parked) else 0.0
+    return parked >= SINK - ROUNDED and not (_known(head.neighbour) and head.neighbour >= parked - ROUNDED)
 
 
 def summed_up(found: Sequence[Lamps], *, asks: str) -> str:
@@ -166,6 +171,8 @@ def summed_up_of(showing: Sequence[str], *, sinks: int, asks: str = "", untold: 
 
 def _unique(head: Head) -> Lamp:
     """The worst of what is known: of other weights with the same output, and of some with nearly the same."""
+    if head.alone:
+        return Lamp("unique", "dark", None, ALONE)
     exact = _exactly(head)
     if exact.colour == "dark" or not _known(head.loose) or head.loose < WIDTH_SMALL:
         return exact
@@ -201,6 +208,8 @@ def with_other(found: Lamps, moved: float) -> Lamps:
 
 
 def _carries(head: Head) -> Lamp:
+    if head.alone:
+        return Lamp("carries", "dark", None, ALONE)
     carried = head.carried
     known = _known(carried)
     follows = f"{_percent(carried, CARRIED)} of what is sent follows the weights." if known else ""

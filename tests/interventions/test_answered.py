@@ -23,7 +23,7 @@ from headwise.viewer.of_trace import page_of_trace
         (Answered("next-token", (("“\n”", 0.25), ("“\r\n\t”", 0.1))), "Next comes: “↵” (25\u00a0%), “↵⇥” (10\u00a0%)"),
         (Answered("sentence", (("“A b.”", 0.5),), size=7), "A sentence vector of 7 numbers, the mean over its tokens; of the sample sentences that headwise brings the nearest is “A b.” (cos 0.50)"),
         (Answered("sentence", (("“A b.”", 0.3),), size=7), "A sentence vector of 7 numbers, the mean over its tokens; of the sample sentences that headwise brings the nearest is “A b.” (cos 0.30)"),
-        (Answered("sentence", (("“A b.”", 0.29),), size=7), "A sentence vector of 7 numbers, the mean over its tokens"),
+        (Answered("sentence", (("“A b.”", 0.29),), size=7), "A sentence vector of 7 numbers, the mean over its tokens; none of the sample sentences that headwise brings is near, the nearest is “A b.” (cos 0.29)"),
         (Answered("labels", (("urgent", 0.6), ("spam", 0.002))), "Each by itself, the model says: urgent (60\u00a0%), spam (<\u00a01\u00a0%)"),
         (Answered("number", (("LABEL_0", 0.09512),)), "The model gives: LABEL_0 0.09512"),
         (Answered("target", (("“the cat”", 0.0),)), "The target read here: “the cat” (0\u00a0% a token, geometric mean)"),

@@ -53,7 +53,7 @@ FIGURES = {
     ("identity", "matrix-linear-cosine"): "rect(x=tested y=layer color=value) text(x=tested y=layer text=value)",
     ("identity", "matrix-linear-l2"): "rect(x=tested y=layer color=value) text(x=tested y=layer text=value)",
     ("importance", "fig3"): "circle(x=layer y=value color=what) line(x=layer y=value color=what)",
-    ("lamps", "lamps"): "3×rect(x=head y=layer color=value)",
+    ("lamps", "lamps"): "4×rect(x=head y=layer color=value)",
     ("mixing", "fig18"): "2×line(x=place y=value color=kind) 2×rule(x=place) 2×text(x=place text=name)",
     ("mixing", "fig19"): "rect(x=token y=layer color=value) rect(x=token y=layer)",
     ("mixing", "fig26-37"): "3×rule(x=group y=q05 y2=q95) 3×bar(x=group y=q25 y2=q75) 3×tick(x=group y=median)",

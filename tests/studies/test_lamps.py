@@ -35,11 +35,15 @@ def naive(model, text: str, pair: str, stack: str) -> np.ndarray:
         for query, keys in enumerate(seen):
             if keys >= 3:
                 a, p = raw[layer, head, query], norm[layer, head, query] / norm[layer, head, query].sum()
-                rows.append(
-                    [free[layer][head, query], np.minimum(a, p).sum(), a[kinds != 3].sum(), p[kinds != 3].sum()]
-                )
+                near = [
+                    a[query + step] if 0 <= query + step < len(a) and stack != "cross" else 0.0 for step in (-1, 0, 1)
+                ]
+                rows.append([
+                    free[layer][head, query], np.minimum(a, p).sum(), a[kinds != 3].sum(), p[kinds != 3].sum(), *near,
+                ])  # fmt: skip
+        means = np.mean(rows, axis=0) if rows else np.full(7, np.nan)
         shares = [facts.null_share[layer, head].item(), facts.identifiable_rows[layer, head].item()]
-        found[layer, head] = [*shares, *(np.mean(rows, axis=0) if rows else [np.nan] * 4)]
+        found[layer, head] = [*shares, *means[:4], means[4:].max()]
     return found
 
 
@@ -90,7 +94,7 @@ def table(
     for at, (share, follows, parked) in enumerate([(null, carried, 0.1), *heads]):
         lit = lamps(Head(null_share=share, unique_rows=only, carried=follows, parked=parked, sent=parked))
         numbers = {"null_share": share, "unique_rows": only, "loose": 0.0 if at else alike, "carried": follows,
-                   "parked": parked, "sent": parked}  # fmt: skip
+                   "parked": parked, "sent": parked, "neighbour": 0.0}  # fmt: skip
         ends = {f"{name}_{end}": value for name, value in numbers.items() for end in ("low", "high")}
         rows.append({"stack": "self", "layer": at - 1 if at else None, "head": 0 if at else None, "texts": 7,
                      "name": f"L{at - 1}.H0" if at else ALL, **numbers, **ends, "sink": lit.sink})  # fmt: skip

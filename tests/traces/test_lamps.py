@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from tests.references.precision import nearness
 
+from headwise.lamps import ALONE, Head, is_sink
 from headwise.text.categories import categories
-from headwise.traces.lamps import carried, named, on_places, parking_places, readings, trace_lamps, with_choice
+from headwise.traces.lamps import (
+    carried,
+    named,
+    neighbours,
+    on_places,
+    parking_places,
+    readings,
+    trace_lamps,
+    with_choice,
+)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
@@ -20,7 +32,7 @@ def test_numbers_are_those_of_loops(load, name: str) -> None:
     near = max(nearness(model), 1e-5)  # the maps are float32
     for layer, heads in enumerate(readings(trace)):
         for head, found in enumerate(heads):
-            follows, parked, sent = [], [], []
+            follows, parked, sent, beside = [], [], [], []
             for query, row in enumerate(alpha[layer, head].tolist()):
                 if causal and query < 2:  # one or two keys: no choice
                     continue
@@ -29,6 +41,9 @@ def test_numbers_are_those_of_loops(load, name: str) -> None:
                 follows.append(sum(min(a, p) for a, p in zip(row, shares, strict=True)))
                 parked.append(sum(a for a, kind in zip(row, kinds, strict=True) if kind != 3))
                 sent.append(sum(p for p, kind in zip(shares, kinds, strict=True) if kind != 3))
+                beside.append([row[query + step] if 0 <= query + step < len(row) else 0.0 for step in (-1, 0, 1)])
+            steps = [sum(each) / len(each) for each in zip(*beside, strict=True)]
+            assert found.neighbour == pytest.approx(max(steps), rel=1e-5)
             mean = [sum(each) / len(each) for each in (follows, parked, sent)]
             assert [found.carried, found.parked, found.sent] == pytest.approx(mean, rel=near)
 
@@ -44,6 +59,28 @@ def test_one_key_whoever_looks_is_a_parking_place() -> None:
     assert not parking_places(alpha, fixed, rows & (torch.arange(5) < 3))[
         ..., 2
     ].any()  # of three rows, nothing is said
+
+
+def test_a_head_of_the_token_before_is_no_sink_where_short_texts_have_special_ones_there(load) -> None:
+    """In “[CLS] good , i say [SEP]” half of its weight lay on [CLS] and the comma; a head of 35 % was named for it."""
+    trace = load("tiny:bert").trace("the sea, he")
+    n = len(trace.tokens)
+    before = torch.eye(n)[[0, *range(n - 1)]]
+    layers = [replace(layer, alpha=before.expand_as(layer.alpha), memo={}) for layer in trace.of(None)]
+    parked = sum(
+        float(before[:, at].sum()) for at, kind in enumerate(categories(trace.text, causal=False)) if kind != 3
+    )
+    assert parked / n >= 0.5
+    assert float(neighbours(layers[0])[0].mean(1).amax()) == pytest.approx((n - 1) / n)
+    assert not is_sink(Head(parked=parked / n, neighbour=(n - 1) / n))
+
+
+def test_of_one_token_nothing_is_judged(load) -> None:
+    """“hello” of a decoder had nine maps that may be shown."""
+    found = [lit for row in trace_lamps(load("tiny:gpt2").trace(ids=[5])) for lit in row]
+    assert {(lamp.colour, lamp.level) for lit in found for lamp in lit} == {("dark", None)}
+    assert {lit.unique.says for lit in found} == {lit.carries.says for lit in found} == {ALONE}
+    assert {lit.showing for lit in found} == {"with care"}
 
 
 def test_rows_without_a_choice_do_not_count_unless_there_are_no_others() -> None:

@@ -400,13 +400,14 @@ UNSHOWN = (
     "held",
     *LAMPS,
 )
-LEFT_OUT = ("next", "current", "previous", "special", "null_share", "entropy")  # in this order, on a narrow terminal
+LEFT_OUT = ("next", "current", "previous", "special", "null_share", "loose", "entropy")  # in this order
 SINK = 8  # columns of the terminal that a sink has there
 MARKS = {"green": "✓", "amber": "~", "red": "✗", "dark": "·"}
 UNITS = {  # of the columns, in the order of the table
     "entropy": "entropy in nats",
     "special": "special, prev, same, next: what goes to special tokens, the token before, itself and the one after",
     "null_share": "null: share of the squared weights that changes nothing",
+    "loose": "loose: how far a weight may go within its row, to tokens that send nearly the same",
     "carried": "carried: share of what is sent that follows the weights; "
     "parked: share of the weight on no word, or on one token, whoever looks",
 }
@@ -454,16 +455,22 @@ def _cell(value: Any) -> str:
 
 def _verdict(trace: Trace, table: pl.DataFrame, stack: str | None) -> str:
     """Plain words on what the table allows one to say: its lamps, summed up, and what to look at instead."""
-    from headwise.lamps import summed_up_of
+    from headwise.lamps import ALONE, WIDTH_SMALL, summed_up_of
     from headwise.results.shown import number
+    from headwise.studies.tables import counted
 
     facts = trace.nullspace(stack=stack)
     proof = f"Captured numbers reproduce the model to {number(trace.proof_error, '.0e')} (relative)."
-    size = f"{facts.n} tokens, head size {facts.d_head}."
+    size = f"{counted(facts.n, 'token')}, head size {facts.d_head}."
     if "show" not in table.columns:
         return f"{size} {proof}"
+    if facts.n == 1:
+        return f"{size} {ALONE} {proof}"
     asks = "" if "matters" in table.columns else "--matters"
     untold = 0 if asks else int((table["lamp_matters"] == "dark").sum())
     told = summed_up_of(table["show"].to_list(), sinks=int(table["sink"].is_not_null().sum()), asks=asks, untold=untold)
     other = " Read `--quantity effective` or `norm` beside raw where a lamp is not ✓."
+    loose = table["loose"].max()
+    if isinstance(loose, float) and loose >= WIDTH_SMALL:
+        other += " Where `loose` is large, tell what tokens that send nearly the same get together."
     return f"{size} {told}{'' if (table['show'] == 'yes').all() else other} {proof}"

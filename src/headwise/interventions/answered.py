@@ -66,7 +66,7 @@ class Answered:
     def says(self) -> str:
         """In one line: "The model says positive (97 %), negative (3 %)".
 
-        Of a sentence what the model gives, and its neighbour only where that is near: else it tells nothing.
+        Of a sentence what the model gives, and its neighbour, which may be far.
         """
         told = ", ".join(
             f"{name} {number(of, '.4g')}" if self.kind == "number" else f"{short(name)} ({_sure(self.kind, of)})"
@@ -76,8 +76,9 @@ class Answered:
         if self.kind != "sentence":
             return f"{LED[self.kind]}: {told}"
         given = f"A sentence vector of {self.size} numbers, the mean over its tokens"
-        near = self.choices[0][1] >= NEAR
-        return f"{given}; of the sample sentences that headwise brings the nearest is {told}" if near else given
+        if self.choices[0][1] < NEAR:
+            return f"{given}; none of the sample sentences that headwise brings is near, the nearest is {told}"
+        return f"{given}; of the sample sentences that headwise brings the nearest is {told}"
 
 
 def seen(words: str) -> str:

@@ -5,10 +5,11 @@ r"""The three lamps of every head over a corpus (headwise.lamps), with intervals
     loose         mean over rows of how far a weight may go to keys that send nearly the same (measures/loose.py)
     carried       mean over rows of Σ_k min(α_k, p_k)       p_k = ‖α_k f(x_k)‖ / Σ_j ‖α_j f(x_j)‖
     parked, sent  mean over rows of Σ_{k ∈ P} α_k and of Σ_{k ∈ P} p_k
+    neighbour     the most of a row's weight, in the mean, that goes one way: a token back, to itself, a token on
 
-P are special tokens, periods and commas, and the first token of a causal model. For loose, carried, parked and sent
-only rows with a choice (three keys or more) count. Every number is taken text by text; its mean over texts lights the
-lamp, and resampled texts give its interval. Rows with a name are heads; the row `all` is the mean over heads.
+P are special tokens, periods and commas, and the first token of a causal model. For loose, carried, parked, sent and
+neighbour only rows with a choice (three keys or more) count. Every number is taken text by text; its mean over texts
+lights the lamp, and resampled texts give its interval. Rows with a name are heads; the row `all` is their mean.
 """
 
 from __future__ import annotations
@@ -51,12 +52,14 @@ from headwise.studies.nullspace import identifiable
 from headwise.studies.state import Key
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack
 from headwise.studies.tables import counted, ends, first_stack, percent
-from headwise.traces.lamps import CHOICE, OTHER, head_of
+from headwise.traces.lamps import CHOICE, OTHER, head_of, neighbours
 from headwise.types import Layer
 
-SUMS = ("whole", "reached", "unique", "rows", "loose", "carried", "parked", "sent", "chosen")
-NUMBERS = ("null_share", "unique_rows", "loose", "carried", "parked", "sent")
-SHOWN = {"null_share": "changes nothing", "carried": "follows the weights", "parked": "parked on no word"}
+BESIDE = ("before", "same", "after")
+SUMS = ("whole", "reached", "unique", "rows", "loose", "carried", "parked", "sent", *BESIDE, "chosen")
+NUMBERS = ("null_share", "unique_rows", "loose", "carried", "parked", "sent", "neighbour")
+SHOWN = {"null_share": "changes nothing", "loose": "room to move", "carried": "follows the weights",
+         "parked": "parked on no word"}  # fmt: skip
 ALL = "all"
 VERDICTS: Mapping[str, Verdict] = {"green": "yes", "amber": "with care", "red": "no"}
 MOST = 0.95  # of the resampled means lie in the interval
@@ -146,7 +149,8 @@ class Lit(Study):
                 list(SHOWN), index=["layer", "head", "name"], variable_name="what", value_name="value"
             )
             caption = (
-                "Shares, means over texts. Parked: on special tokens, periods, commas, a causal model's first token."
+                "Shares, means over texts. Room: how far a weight may go to tokens that send nearly the same. "
+                "Parked: on special tokens, periods, commas, a causal model's first token."
             )
             grids = head_grid(heads, SHOWN, tops=dict.fromkeys(SHOWN, 1.0))
             return {"lamps": themed(grids, f"{where}: what lights the lamps", caption)}
@@ -167,7 +171,7 @@ def _sums(layer: Layer, reading: Reading) -> Float64[Tensor, "batch head number"
     rows = (
         (whole, real), (reached, real), (identifiable(layer), real), (torch.ones_like(real), real),
         (loose(layer).to(real), chosen), (carried, chosen), (weight, chosen), (sent / total, chosen),
-        (torch.ones_like(real), chosen),
+        *((step, chosen) for step in neighbours(layer).unbind(-1)), (torch.ones_like(real), chosen),
     )  # fmt: skip
     return torch.stack([(of.double() * counts).sum(-1).expand(whole.shape[:2]) for of, counts in rows], -1).cpu()
 
@@ -186,6 +190,7 @@ def values_of(state: State, stack: str) -> list[Float[ndarray, "document head nu
         by_rows = [
             sums["unique"] / sums["rows"],
             *(sums[name] / sums["chosen"] for name in ("loose", "carried", "parked", "sent")),
+            torch.stack([sums[step] for step in BESIDE]).amax(0) / sums["chosen"],
         ]
         found.append(torch.stack([null, *by_rows], -1).numpy())
     return found

@@ -43,7 +43,7 @@ def head_table(trace: Trace, quantity: str = "raw", *, stack: str | None = None)
     for name in NULL_SPACE:
         table[name] = getattr(facts, name).flatten().tolist()
     read = [head for row in readings(trace, stack=stack) for head in row]
-    table |= {name: [getattr(head, name) for head in read] for name in ("carried", "parked", "sent")}
+    table |= {name: [getattr(head, name) for head in read] for name in ("loose", "carried", "parked", "sent")}
     return with_lamps(pl.DataFrame(table, schema_overrides={"head": pl.Int64}), read)
 
 

@@ -2,6 +2,7 @@
 
     carried = mean over rows of Σ_k min(α_k, p_k)        p_k = ‖α_k f(x_k)‖ / Σ_j ‖α_j f(x_j)‖
     parked  = mean over rows of Σ_{k ∈ P} α_k             sent, of the same places = mean of Σ_{k ∈ P} p_k
+    neighbour = the largest, over the steps −1, 0, 1, of the mean over rows i of α_{i, i + step}
 
 P are the parking places: special tokens, periods and commas, the first token of a causal model; where these hold less
 than half, and one other key alone holds half, that key. Rows that see two keys or fewer (the first of a causal model)
@@ -22,12 +23,14 @@ from headwise.errors import HeadwiseError
 from headwise.lamps import SINK, Head, Lamps, lamps
 from headwise.measures.loose import loose
 from headwise.text.categories import CATEGORIES, categories
+from headwise.types import Layer
 
 if TYPE_CHECKING:
     from headwise.traces.trace import Trace
 
 CHOICE = 3  # keys that a row must see to have a choice
 OTHER = CATEGORIES.index("other")
+STEPS = (-1, 0, 1)
 FEWEST = 4  # rows of which "one key, whoever looks" can be said
 
 Map = Float[Tensor, "layer head query key"]
@@ -51,6 +54,8 @@ def trace_lamps(
 def readings(trace: Trace, *, stack: str | None = None) -> list[list[Head]]:
     """What is known of every head: [layer][head]."""
     facts, alpha = trace.nullspace(stack=stack), trace.attention("raw", stack=stack)
+    if alpha.shape[-1] == 1:
+        return [[Head(alone=True)] * alpha.shape[1] for _ in alpha]
     shares = sent_shares(trace, stack)
     rows = with_choice(trace.of(stack)[0].visible[0])
     names = [named(token) for token in trace.keys(stack).tokens]
@@ -58,8 +63,9 @@ def readings(trace: Trace, *, stack: str | None = None) -> list[list[Head]]:
     parked, sent = (on_places(maps, places, rows) for maps in (alpha, shares))
     most = torch.where(places[:, :, None], alpha, 0.0)[:, :, rows].mean(2).argmax(-1)
     free = torch.stack([loose(layer)[0] for layer in trace.of(stack)])[:, :, rows].mean(-1)
+    near = torch.stack([neighbours(layer)[0] for layer in trace.of(stack)])[:, :, rows].mean(2).amax(-1)
     numbers = {"null_share": facts.null_share, "unique_rows": facts.identifiable_rows, "loose": free,
-               "parked": parked, "sent": sent, "carried": carried(alpha, shares, rows)}  # fmt: skip
+               "parked": parked, "sent": sent, "neighbour": near, "carried": carried(alpha, shares, rows)}  # fmt: skip
     lists = {name: found.tolist() for name, found in numbers.items()}
     return [
         [head_of({name: found[layer][head] for name, found in lists.items()}, on=names[int(most[layer, head])])
@@ -72,7 +78,7 @@ def head_of(numbers: Mapping[str, Any], *, on: str = "") -> Head:
     return Head(
         null_share=numbers["null_share"], unique_rows=numbers["unique_rows"], loose=numbers.get("loose"),
         carried=numbers["carried"],
-        parked=numbers["parked"], sent=numbers["sent"], on=on,
+        parked=numbers["parked"], sent=numbers["sent"], neighbour=numbers.get("neighbour"), on=on,
     )  # fmt: skip
 
 
@@ -83,6 +89,17 @@ def sent_shares(trace: Trace, stack: str | None) -> Map:
     except HeadwiseError:
         return torch.full_like(trace.attention("raw", stack=stack), float("nan"))
     return lengths / lengths.sum(-1, keepdim=True).clamp(min=torch.finfo(lengths.dtype).tiny)
+
+
+def neighbours(layer: Layer) -> Float[Tensor, "batch head query step"]:
+    """What goes to the token before, to itself, and to the one after; of cross-attention nothing."""
+    keys = layer.alpha.shape[-1]
+    if layer.stack == "cross":
+        return layer.alpha.new_zeros(*layer.alpha.shape[:3], len(STEPS))
+    place = layer.first_row + torch.arange(layer.alpha.shape[2], device=layer.alpha.device)
+    place = place[:, None] + torch.tensor(STEPS, device=place.device)
+    got = layer.alpha.gather(-1, place.clamp(0, keys - 1).expand(*layer.alpha.shape[:2], -1, -1))
+    return torch.where((place >= 0) & (place < keys), got, 0.0)
 
 
 def with_choice(visible: Bool[Tensor, "query key"]) -> Bool[Tensor, " query"]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from headwise.lamps import ASKED, Lamps
 from headwise.models.packaged import called
 from headwise.quantities import ATTENTION
 from headwise.results.shown import number
 from headwise.traces import WAYS, NullSpace, Trace
+from headwise.traces.lamps import trace_lamps
 
 if TYPE_CHECKING:
     from headwise.plots.head import Panel, Row
@@ -22,6 +25,8 @@ PANELS = {
     "norm": "Norm: weight × size of the vector sent",
 }
 LEGENDS = {"effective": "weight (also raw, null)", "norm": "length of α f(x)"}
+NOTHING = 1e-5  # of a weight
+LINE = 108  # characters of a line under the title
 LONGEST_WHISKERS = 160  # keys; two linear programmes each
 
 
@@ -40,20 +45,26 @@ def figure(
     return head_figure(
         panels(trace, place, head, words, stack), froms, tos, row=row,
         title=f"{called(trace.model_name)}{trace.changed_by}, layer {layer}, head {head} (L{layer}.H{head})",
-        caption=caption(trace.nullspace(stack=stack), place, head),
+        caption=[
+            *caption(trace.nullspace(stack=stack), place, head),
+            *wrap(judged(trace_lamps(trace, stack=stack)[place][head]), LINE),
+        ],
     )  # fmt: skip
 
 
 def panels(trace: Trace, place: int, head: int, words: bool, stack: str | None) -> list[Panel]:
-    """The four maps; raw, effective and null share one scale, which is signed."""
+    """The four maps; raw, effective and null share one scale, which is signed. Where nothing is null there are two."""
     from headwise.plots.head import Panel
 
     maps = {name: _map(trace, name, words, stack)[place, head] for name in PANELS}
+    if np.abs(maps["null"]).max() < NOTHING:
+        del maps["effective"], maps["null"]
     weights = [np.abs(maps[name]).max() for name in maps if ATTENTION.entry(name).unit == "weight"]
     return [
         Panel(
-            name, PANELS[name], matrix, signed=(weight := ATTENTION.entry(name).unit == "weight"),
-            top=float(max(weights)) if weight else float(matrix.max()), unit=LEGENDS.get(name),
+            name, PANELS[name], matrix, signed=(weight := ATTENTION.entry(name).unit == "weight") and len(maps) > 2,
+            top=float(max(weights)) if weight else float(matrix.max()),
+            unit="weight" if name == "raw" and len(maps) == 2 else LEGENDS.get(name),
         )
         for name, matrix in maps.items()
     ]  # fmt: skip
@@ -65,13 +76,19 @@ def caption(facts: NullSpace, place: int, head: int) -> list[str]:
     share, pearson = float(facts.null_share[place, head]), float(facts.pearson[place, head])
     size = f"{facts.n} tokens, head size {facts.d_head}, rank {rank}."
     if bool(facts.identifiable[place, head]):
-        return [f"{size} No other distribution gives this output: the weights are unique,",
-                "effective equals raw, and the null map is empty. The norms may still tell another story."]  # fmt: skip
+        return [f"{size} No other distribution gives exactly this output: effective equals raw, and nothing is null."]
     return [
         f"{size} Distributions with the same output have {free} free directions: the weights are NOT unique.",
         f"{number(share, '.0%')} of the squared weights lie in the null space and change nothing; "
         f"raw and effective correlate at {number(pearson)}.",
     ]
+
+
+def judged(found: Lamps) -> str:
+    """What its lamps come to, and those of them that are not green, as every page says it."""
+    may = {"yes": "may be shown", "with care": "may be shown with care", "no": "should not be shown"}[found.showing]
+    doubts = [f"{ASKED[lamp.question]} {lamp.says}" for lamp in found if lamp.colour in ("red", "amber")]
+    return " ".join([f"The map {may} as what the head did.", *doubts])
 
 
 def telling_query(trace: Trace, place: int, head: int, stack: str | None) -> int:

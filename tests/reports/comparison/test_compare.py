@@ -172,7 +172,8 @@ def test_lamps_are_compared_number_by_number_and_heads_whose_judgement_changes_a
 
 
 def test_the_heads_that_are_judged_worse_and_better_are_told_apart():
-    good = {"null_share": 0.0, "unique_rows": 1.0, "loose": 0.0, "carried": 0.9, "parked": 0.0, "sent": 0.0}
+    good = {"null_share": 0.0, "unique_rows": 1.0, "loose": 0.0, "carried": 0.9, "parked": 0.0, "sent": 0.0,
+            "neighbour": 0.5}  # fmt: skip
     bad, worst = {"carried": 0.6}, {"carried": 0.4}
     heads = {"L0.H0": ({}, {}), "L0.H1": ({}, bad), "L0.H2": (bad, worst), "L0.H3": ({}, worst), "L0.H4": (worst, {})}
     rows = [{"stack": "self", "name": name, "what": what, "a": {**good, **a}[what], "b": {**good, **b}[what]}

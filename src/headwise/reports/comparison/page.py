@@ -23,10 +23,20 @@ TITLES = {
     "next": "to the next token", "entropy": "entropy (nats)", "null_share": "share that changes nothing",
     "unique_rows": "rows that no others replace", "loose": "room to move", "carried": "follows the weights",
     "parked": "parked on no word", "sent": "sent from where it is parked",
+    "neighbour": "to one neighbour",
 }  # fmt: skip
 PARKED = ("to_first", "to_separator", "to_punctuation")
+NEIGHBOURS = ("previous", "current", "next")
 SHARES = ("to_first", "to_separator", "to_punctuation", "to_other", "previous", "current", "next")
-LIT = ("null_share", "unique_rows", "loose", "carried", "parked", "sent")  # what lights the lamps of a head
+LIT = (
+    "null_share",
+    "unique_rows",
+    "loose",
+    "carried",
+    "parked",
+    "sent",
+    "neighbour",
+)  # what lights the lamps of a head
 WORST = ("no", "with care", "yes")
 UNIT = "a share of the weight"
 MOST_PANELS, TOP = 9, 25
@@ -199,8 +209,17 @@ def sinks(table: pl.DataFrame, a: str, b: str) -> list[str]:
     parts = table.filter(pl.col("what").is_in(PARKED))
     if parts["what"].n_unique() < len(PARKED):
         return []
-    parked = parts.group_by("stack", "name", maintain_order=True).agg(pl.col("a", "b").sum())
-    was, now = ([is_sink(Head(parked=value)) for value in parked[side].to_list()] for side in ("a", "b"))
+    one = ("stack", "name")
+    parked = parts.group_by(one, maintain_order=True).agg(pl.col("a", "b").sum())
+    near = table.filter(pl.col("what").is_in(NEIGHBOURS)).group_by(one).agg(pl.col("a", "b").max().name.suffix("_near"))
+    parked = parked.join(near, on=one, how="left", maintain_order="left")
+    was, now = (
+        [
+            is_sink(Head(parked=weight, neighbour=most))
+            for weight, most in parked.select(side, f"{side}_near").iter_rows()
+        ]
+        for side in ("a", "b")
+    )
     names = parked["name"].to_list()
     new, gone = (
         [name for name, x, y in zip(names, *sides, strict=True) if y and not x] for sides in ((was, now), (now, was))
