@@ -43,6 +43,11 @@ def test_the_version_is_said(headwise) -> None:
     assert "Commands" in headwise()[1], "no command is none of them"
 
 
+def test_a_list_that_is_not_named_says_which_there_are(headwise) -> None:
+    said = "A list must be named: one of quantities, studies, models, families, as in `headwise list quantities`."
+    assert headwise("list") == (2, "", f"headwise: {said}\n")
+
+
 def test_layers_are_told_where_somebody_waits(load, monkeypatch, capsys) -> None:
     """Three layers, twice, and after it no hook is left."""
     model = load("tiny:gpt2")

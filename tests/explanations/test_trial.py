@@ -10,6 +10,7 @@ import torch
 
 from headwise.explanations.asking import Wish, ask
 from headwise.explanations.trial import (
+    EVERY,
     NAMED,
     ORDERS,
     SHORT,
@@ -42,7 +43,7 @@ def test_curves_are_the_model_asked_again(asked) -> None:
             sets[0, gone] = True
             p = asked.without(removed(units, sets, asked), removal="mask")[0, 0, 1].exp()
             assert curve[k] == pytest.approx(float(p), rel=1e-5)
-    assert len(trial.random_deletion) == len(trial.random_insertion) == ORDERS
+    assert len(trial.random_deletion) == len(trial.random_insertion) == math.factorial(EVERY)
     assert all(row[0] == pytest.approx(trial.deletion[0]) for row in trial.random_deletion)
     assert all(row[-1] == pytest.approx(trial.deletion[0]) for row in trial.random_insertion)
 
@@ -66,7 +67,23 @@ def test_no_order_beats_the_best_that_is_found_on_a_text_of_three(load) -> None:
     assert trial.best >= max(falls) - 1e-9 or trial.best > sorted(falls)[-2]
 
 
-def test_the_trial_depends_on_its_seed_alone(asked) -> None:
+@pytest.mark.parametrize(("words", "orders"), [(3, 6), (EVERY, 720), (EVERY + 1, ORDERS)])
+def test_a_few_words_are_tried_in_every_order_there_is(load, words: int, orders: int) -> None:
+    """Of 19 by lot of the 24 orders of four words some were the best one itself, which nothing beats."""
+    asked = ask(load("tiny:bert", "classification"), " ".join((TEXT + " the sea").split()[:words]))
+    units = units_of(asked, "words")
+    scores = torch.linspace(-1, 1, len(units), dtype=torch.float64)
+    trial = try_out(asked, units, scores, removal="mask")
+    assert len(trial.random_deletion) == len(trial.random_insertion) == orders
+    assert trial.all_orders == (words <= EVERY)
+    assert (trial.deletion in trial.random_deletion) == (trial.insertion in trial.random_insertion) == trial.all_orders
+    assert all(trial.rank(side) <= orders - trial.orders_beaten(side) + 1 for side in ("deletion", "insertion"))
+    if trial.all_orders:
+        assert len(set(trial.random_deletion)) > orders / 2
+
+
+def test_the_trial_depends_on_its_seed_alone(load) -> None:
+    asked = ask(load("tiny:bert", "classification"), f"{TEXT} the sea")
     units = units_of(asked, "words")
     scores = torch.arange(len(units)).double()
     one, same, other = (try_out(asked, units, scores, removal="mask", seed=seed) for seed in (1, 1, 2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -105,6 +107,84 @@ def test_too_few_words(count: int, belief: str) -> None:
     assert said.belief == belief
     if belief == "nothing":
         assert said.sentence == "Only two words can be removed: too few to test an explanation."
+
+
+def every_order(left: Callable[[str], float], own: str) -> Trial:
+    """The trial of an order of units, one letter each, against all orders; `left` is p with those letters alone."""
+
+    def curves(order: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        ks = range(len(order) + 1)
+        return tuple(left(order[k:]) for k in ks), tuple(left(order[:k]) for k in ks)
+
+    gone, kept = zip(*(curves("".join(order)) for order in itertools.permutations(sorted(own))), strict=True)
+    return Trial(tuple(range(len(own) + 1)), *curves(own), gone, kept, 1, len(own), "delete", 0, 2 ** len(own))
+
+
+def one_word(kept: str) -> float:
+    """The answer is the letter a; each other one is worth a little, more than none and less than ROOM."""
+    return 0.03 + sum({"a": 0.8, "b": 0.04, "c": 0.02, "d": 0.01}[letter] for letter in kept)
+
+
+@pytest.mark.parametrize("own", ["abdc", "acdb", "dcba"])
+def test_four_words_of_which_one_is_the_answer_are_too_few_to_tell(own: str) -> None:
+    """A right explanation was not to be believed: six of the 24 orders begin with the same word."""
+    said = verdict(every_order(one_word, own))
+    assert said.belief == "nothing"
+    ranks = {"abdc": "2, and number 2", "acdb": "5, and number 5", "dcba": "24, and number 24"}[own]
+    assert said.sentence.endswith(
+        ". Too few words to tell by this test: four words have 24 orders, and 6 of them are about the best as words "
+        f"go, 6 as they alone are kept, more than one in twenty; its own is number {ranks}."
+    )
+
+
+def test_three_words_can_never_tell() -> None:
+    said = verdict(every_order(graded, "abc"), "sentences")
+    assert said.belief == "nothing"
+    assert said.sentence.endswith(
+        ". Too few sentences to tell by this test: three sentences have 6 orders, and 1 of them is about the best as "
+        "sentences go, 1 as they alone are kept, more than one in twenty; its own is number 1, and number 1."
+    )
+
+
+def graded(kept: str) -> float:
+    """Of five words one is much and one is half of it, so that six of their 120 orders are about the best, one in
+    twenty."""
+    return 0.02 + sum({"a": 0.62, "b": 0.31, "c": 0.004, "d": 0.002, "e": 0.001}[letter] for letter in kept)
+
+
+@pytest.mark.parametrize(
+    ("own", "belief"), [("abcde", "yes"), ("abedc", "yes"), ("acbde", "no"), ("bacde", "no"), ("edcba", "no")]
+)
+def test_five_words_of_which_two_matter_can_tell(own: str, belief: str) -> None:
+    found = every_order(graded, own)
+    assert [found.about_best(side, ROOM) for side in ("deletion", "insertion")] == [6, 6]
+    assert verdict(found).belief == belief
+
+
+@pytest.mark.parametrize("beyond", [1e-9, -1e-9])
+def test_orders_within_the_room_are_about_the_best(beyond: float) -> None:
+    found = replace(trial(), random_deletion=((0.9, 0.1, 0.1), (0.9, 0.1, 0.1 + 3 * (ROOM - beyond)), (0.9, 0.9, 0.9)))
+    assert found.about_best("deletion", ROOM) == (2 if beyond > 0 else 1)
+
+
+def test_what_the_other_way_cannot_tell_is_not_called_chance() -> None:
+    """One way the words are few enough to tell, and the other way all good orders are alike."""
+    found = every_order(graded, "abcde")
+    best, alike = max(found.random_insertion, key=sum), found.random_insertion
+    flat = replace(found, insertion=best, random_insertion=(best,) * 7 + alike[7:])
+    said = verdict(flat)
+    assert said.belief == "partly"
+    assert said.sentence.endswith(
+        ": they are needed; whether they alone are enough, so few words cannot tell; believe it in part."
+    )
+    least = min(found.random_deletion, key=sum)
+    flat = replace(found, deletion=least, random_deletion=(least,) * 7 + found.random_deletion[7:])
+    said = verdict(flat)
+    assert said.belief == "partly"
+    assert said.sentence.endswith(
+        ": kept alone they hold the answer better than chance; whether they are needed, so few words cannot tell; "
+        "believe it in part."
+    )
 
 
 def test_other_units_and_one_word() -> None:

@@ -192,6 +192,20 @@ def test_two_tests_have_two_names_and_sentences_stand_alone() -> None:
     )
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_two_studies_that_test_the_same_ask_it_in_their_own_words(apart: bool) -> None:
+    """The page asked "Does what they name matter to the answer?" twice, and answered yes and no."""
+    votes: Any = (("faithfulness", "matters", "yes", "a"), ("adversary", "matters", "no", "b"))
+    few: Any = tuple((study, tested, because) for study, tested, _, because in votes)
+    found = replace(FOUND, not_tested=(), votes=() if apart else votes, undecided=few if apart else ())
+    for said in (html(found), markdown(found)):
+        assert said.count("Does what they name matter to the answer?") == 1
+        assert said.count("Would other weights have given another answer?") == 1
+    came = ("undecided", "undecided") if apart else ("yes", "no")
+    assert f"| Would other weights have given another answer? | {came[1]} | b | `adversary` |" in markdown(found)
+    assert f"| Does what they name matter to the answer? | {came[0]} | a | `faithfulness` |" in markdown(found)
+
+
 def test_accuracy_comes_with_its_interval_and_n() -> None:
     assert accuracy_of([]) == ()
     (found,) = accuracy_of([True] * 5 + [False] * 5)

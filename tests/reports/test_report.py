@@ -16,6 +16,7 @@ from headwise.reports.method import sentences
 from headwise.reports.page import _answers, chart_library, columns_of, named
 from headwise.reports.plan import Agenda, agenda
 from headwise.results.result import finite
+from headwise.studies.answers import BELIEVE
 from headwise.text.corpus import open_corpus
 from references.markup import stray, words
 
@@ -42,6 +43,16 @@ def test_the_page_holds_answers_claims_every_study_and_the_method(made: Path) ->
     assert "headwise report &lt;b&gt;" in html
     assert not stray(html)
     assert not stray((made.parent / "verdict.html").read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("short", "said"),
+    [("No, not the raw weights: most change nothing. Decided by nullspace.", "No, not the raw weights, as said above."),
+     ("With care: r = 0.38 (a: b).", "With care, as said above.")],
+)  # fmt: skip
+def test_what_the_verdict_said_in_full_is_not_said_again(short: str, said: str) -> None:
+    html = "".join(_answers([Card(BELIEVE, short, (("1 of 2 heads.", "surface"),))], {"surface": None}))  # type: ignore[dict-item]
+    assert words(html)[:3] == [("h2", "In short"), ("h3", BELIEVE), ("p", said)]
 
 
 def test_a_card_asks_answers_and_says_why() -> None:

@@ -16,6 +16,7 @@ from headwise.attributions.substitution import log_probabilities, own_attention
 from headwise.cli import main
 from headwise.errors import InputError, ModelError
 from headwise.models.tiny import tiny_model
+from headwise.studies import STUDIES
 from headwise.studies.adversary import Adversary, exact_rows
 from headwise.studies.study import State
 from references.studies_folding import TEXTS, assert_drawable, assert_same, folded, setting
@@ -130,6 +131,14 @@ def test_importance_of_a_token_classifier_by_hand(tagger) -> None:
 def test_settings_that_cannot_be(change, message: str) -> None:
     with pytest.raises(InputError, match=message):
         replace(STUDY, **change)
+
+
+def test_what_it_asks_is_told_in_words() -> None:
+    """The list of studies said "attention against τ"."""
+    told = STUDIES.entry("adversary").about
+    assert told == (
+        "how far weights can be moved while the answer stays, and whether attention ranks tokens as importance does"
+    )
 
 
 def test_a_model_without_a_head_is_refused(load) -> None:

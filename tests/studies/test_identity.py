@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,11 @@ import headwise as hw
 from headwise.engine.fold import fold
 from headwise.engine.plan import Plan
 from headwise.errors import InputError
-from headwise.stats import Pieces
-from headwise.studies.identity import Identity
+from headwise.stats import Pieces, Sums
+from headwise.studies.identity import Identity, _numbers
 from headwise.studies.identity.figures import two_models
-from headwise.studies.identity.table import interval
+from headwise.studies.identity.recovery import READINGS
+from headwise.studies.identity.table import identity_table, interval
 from headwise.studies.identity.tokens import TAGS, by_frequency, by_tag, with_attribution
 from headwise.studies.study import Setting, State, plus
 from headwise.text.conllu import sentences
@@ -210,6 +212,21 @@ def test_interval_is_student_s() -> None:
     """Of 1, 2, 3 with t(0.975, 2) = 4.303 from a printed table."""
     low, high = interval(torch.tensor([1.0, 2.0, 3.0]))
     assert (low, high) == pytest.approx((2 - 4.303 / 3**0.5, 2 + 4.303 / 3**0.5), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("rates", "ends"),
+    [((0.8, 0.9, 1.0), (0.9 - 4.303 * 0.1 / 3**0.5, 1.0)), ((0.0, 0.1, 0.2), (0.0, 0.1 + 4.303 * 0.1 / 3**0.5)),
+     ((0.4, 0.5, 0.6), (0.5 - 4.303 * 0.1 / 3**0.5, 0.5 + 4.303 * 0.1 / 3**0.5)), ((0.9,), (math.nan, math.nan))],
+)  # fmt: skip
+def test_the_interval_of_a_rate_ends_at_0_and_1(rates: tuple[float, ...], ends: tuple[float, float]) -> None:
+    """A table had 0.914 [0.807, 1.02]."""
+    folds, tested = torch.tensor(rates).double().repeat(len(READINGS), 2, 1, 1, 1), torch.tensor([1.0, 0.0])
+    counted = tested.double()[:, None, None, None].expand_as(folds)
+    state = State({"rate.none.cosine.0": Sums(folds * counted, counted), "layers": _numbers([0]),
+                   "sizes": _numbers([8, 3, 0]), "chance.0": _numbers([0.1, 0.1])})  # fmt: skip
+    (row,) = identity_table(state, "input").iter_rows(named=True)
+    assert (row["low"], row["high"]) == pytest.approx(ends, abs=1e-4, nan_ok=True)
 
 
 @pytest.mark.parametrize(

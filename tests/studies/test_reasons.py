@@ -16,7 +16,9 @@ from headwise.explanations.methods import METHODS
 from headwise.explanations.trial import Trial, level, try_out
 from headwise.explanations.units import gathered, units_of
 from headwise.explanations.verdict import verdict
+from headwise.stats import Moments
 from headwise.studies.reasons import BELIEFS, NUMBERS, Reasons, half_of, headline, numbers
+from headwise.studies.study import State
 from references.studies_folding import TEXTS, assert_drawable, assert_same, folded, setting
 
 STUDY = Reasons(methods=("leave-one-out", "gradient-input", "random"), texts=0)
@@ -130,25 +132,73 @@ def test_the_answer_in_words(writer) -> None:
     (answer,) = STUDY.answers(table(yes=0.375, partly=0.125, no=0.375, nothing=0.125), setting(writer))
     assert answer.question == "What do its answers rest on?"
     assert answer.says == (
-        "Of 8 answers the words that leave-one-out names hold up on 3, in part on 1, not on 3; 1 is moved by no "
-        "removal that was tried, or by all alike. Half of what speaks for an answer is in 25\u00a0% of the words. "
+        "Of 8 answers the words that leave-one-out names hold up on 3, in part on 1, not on 3; 1 cannot tell, "
+        "as no removal that was tried moves the answer, all move it alike, or the words are too few. "
+        "Half of what speaks for an answer is in 25\u00a0% of the words. "
         "As words go one after another in its order, until none is left, the probability is lower by +0.100 "
         f"(95{NB}% interval +0.050 to +0.150) than in random orders, in the mean of the steps; most in that of paths, "
         f"+0.200 (95{NB}% interval +0.150 to +0.250). (faithfulness takes tokens away, half of them at most, so its "
         "numbers are others.)"
     )
-    assert answer.headline == headline(0.5, 0.125, 8)
+    assert answer.headline == (
+        "On words that can be named, by paths, leave-one-out: removing these moves the answers more than removing "
+        "others."
+    )
     empty = table(no=1.0).with_columns(texts=pl.lit(0))
     (nothing,) = STUDY.answers(empty, setting(writer))
     assert nothing.says == "No text had 3 words or more to remove, so that no explanation could be tried."
 
 
+def ranged(**ends: tuple[float, float]) -> pl.DataFrame:
+    rows = [(name.replace("_", "-"), sum(both) / 2, *both) for name, both in ends.items()]
+    return pl.DataFrame(rows, schema=["method", "deletion", "deletion_low", "deletion_high"], orient="row")
+
+
 def test_the_headline_on_either_side_of_its_thresholds() -> None:
-    assert headline(0.5, 0.5, 4).startswith("On words that can be named")
-    assert headline(0.49, 0.5, 4).startswith("That cannot be told here")
-    assert headline(0.49, 0.51, 4) == (
-        "On most texts this cannot be told: no removal that was tried moves the answer, or all move it alike."
+    sure = ranged(paths=(0.1, 0.2))
+    assert headline(sure, 0.5, 4).startswith("On words that can be named")
+    assert headline(sure, 0.51, 4) == (
+        "On most texts this cannot be told: no removal that was tried moves the answer, all move it alike, or the "
+        "words are too few."
     )
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ({"leave_one_out": (-0.090, 0.261), "paths": (0.299, 0.434)},
+         "On words that can be named, by paths: removing these moves the answers more than removing others. Of others "
+         f"this is undecided: the 95{NB}% interval of leave-one-out holds 0."),
+        ({"leave_one_out": (1e-9, 0.1), "paths": (0.2, 0.3), "rollout": (-0.2, -1e-9)},
+         "On words that can be named, by paths, leave-one-out: removing these moves the answers more than removing "
+         "others."),
+        ({"leave_one_out": (0.0, 0.1), "paths": (-0.3, 0.0)},
+         f"Undecided whether on words that can be named: the 95{NB}% intervals of leave-one-out, paths hold 0, so that "
+         "random words may do as well."),
+        ({"leave_one_out": (-0.3, -1e-9)},
+         "Not on the words that explanations name: removing random ones moves the answers more."),
+    ],
+)  # fmt: skip
+def test_the_headline_follows_each_methods_interval(ends, said: str) -> None:
+    """It said that words can be named where the interval of the method it spoke of was -0.090 to +0.261."""
+    assert headline(ranged(**ends), 0.0, 6) == said
+
+
+def test_the_range_from_worst_to_best_tells_its_own_number_of_texts(writer) -> None:
+    """Two texts of up to ten words among three stood beside texts 3; shares end at 0 and 1."""
+    rows = torch.tensor([[0.1, 0.2, 0.3], [0.1, 0.2, 0.3], [0.6, 0.8, math.nan], [0.1, 0.2, 0.3], [0.0, 0.1, 0.9],
+                         *[[0.0, 0.0, 1.0]] * 4]).double()  # fmt: skip
+    study = Reasons(methods=("paths", "random"))
+    alone = rows.clone()
+    alone[2, 1], alone[4] = math.nan, torch.tensor([0.1, 1.0, 1.0])
+    state = State({f"of@{name}": Moments.of(x, torch.ones(3)) for name, x in (("paths", rows), ("random", alone))})
+    both, one = study.table(state, setting(writer)).iter_rows(named=True)
+    assert (both["texts"], both["naopc_texts"], one["naopc_texts"]) == (3, 2, 1)
+    assert both["naopc"] == pytest.approx(0.7)
+    assert both["naopc_low"] == pytest.approx(0.7 - 1.959964 * 0.1, abs=1e-4)
+    assert math.isnan(one["naopc_low"])
+    assert math.isnan(one["naopc_high"])
+    assert (both["half_low"], one["half_high"]) == (0.0, 1.0)
 
 
 def test_one_text_that_nothing_moved_says_nothing_of_what_answers_rest_on(writer) -> None:
@@ -157,8 +207,9 @@ def test_one_text_that_nothing_moved_says_nothing_of_what_answers_rest_on(writer
     (alone,) = STUDY.answers(table(nothing=1.0).with_columns(texts=pl.lit(1), **none), setting(writer))
     assert alone.headline == "Undecided: n = 1, and it takes 4 texts."
     assert alone.says == (
-        "Of 1 answer the words that leave-one-out names hold up on 0, in part on 0, not on 0; 1 is moved by no removal "
-        "that was tried, or by all alike. Half of what speaks for an answer is in 25\u00a0% of the words. "
+        "Of 1 answer the words that leave-one-out names hold up on 0, in part on 0, not on 0; 1 cannot tell, as no "
+        "removal that was tried moves the answer, all move it alike, or the words are too few. "
+        "Half of what speaks for an answer is in 25\u00a0% of the words. "
         "As words go one after another in its order, until none is left, the probability is lower by +0.100 (no "
         "interval) than in random orders, in the mean of the steps; most in that of paths, +0.200 (no interval). "
         "(faithfulness takes tokens away, half of them at most, so its numbers are others.)"

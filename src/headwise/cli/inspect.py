@@ -320,7 +320,7 @@ def _print_table(table: pl.DataFrame, title: str) -> None:
     from rich.console import Console
     from rich.text import Text as RichText
 
-    from headwise.cli.tables import terminal
+    from headwise.cli.printed import terminal
 
     printed, left = fitting(table, title, terminal())
     Console(highlight=False, width=max(80, _wide(printed))).print(printed)

@@ -12,7 +12,7 @@ import typer
 
 from headwise.cli import options
 from headwise.cli.remembered import listed
-from headwise.errors import UnknownNameError
+from headwise.errors import InputError, UnknownNameError
 
 HELP = """What there is by name: quantities, studies, models, families.
 
@@ -20,11 +20,13 @@ HELP = """What there is by name: quantities, studies, models, families.
 what it shows is what holds on this machine with this version of transformers."""
 
 NMT = "a small German–English translation model that comes with headwise"
-What = Annotated[str, typer.Argument(help="quantities, studies, models or families", show_default=False)]
+What = Annotated[str | None, typer.Argument(help="quantities, studies, models or families", show_default=False)]
 
 
-def list_(what: What, json_: options.Json = None) -> None:
+def list_(what: What = None, json_: options.Json = None) -> None:
     kinds = {"quantities": _quantities, "studies": _studies, "models": _models, "families": _families}
+    if what is None:
+        raise InputError(f"A list must be named: one of {', '.join(kinds)}, as in `headwise list quantities`.")
     if what not in kinds:
         raise UnknownNameError(f"There is no list of {what!r}; there are {', '.join(kinds)}.")
     if json_ is not None:

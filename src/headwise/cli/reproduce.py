@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +24,7 @@ Papers: clark2019, brunner2019, brunner2020, kobayashi2020, yang. What cannot be
 """
 Name = Annotated[str | None, typer.Argument(help="A paper.", show_default=False)]
 ItemName = Annotated[list[str] | None, typer.Option("--item", help="An item by its name; all otherwise. Repeatable.")]
+ROOM = 150  # columns of a terminal from which the claims stand in a table
 Data = Annotated[Path | None, typer.Option(help="Folder of the data; --list says what it must hold.")]
 List = Annotated[bool, typer.Option("--list", help="Every item and what it needs.")]
 Controls = Annotated[int, typer.Option(min=0, help="Untrained networks of each kind that read the same texts.")]
@@ -105,8 +106,24 @@ def _print_items(paper: str | None) -> None:
         from headwise.papers.items import paper_of
 
         paper_of(paper)  # says which there are
-    shown = [tuple(row) for row in rows if paper in (None, row[0])]
-    _print(shown, ["paper", "item", "shows", "study", "needs"])
+    for name, items in groupby((row for row in rows if paper in (None, row[0])), lambda row: row[0]):
+        _print_paper(name, list(items))
+
+
+def _print_paper(name: str, rows: list[list[str]]) -> None:
+    """Its items, one a line, and what they need, each said once."""
+    from headwise.cli.printed import say, terminal
+
+    width = terminal()
+    print(name)
+    wide = max(len(item) for _, item, *_ in rows)
+    for _, item, shows, study, _ in rows:
+        say(f"{item:<{wide}}  {shows} [{study}]", width)
+    needs: dict[str, list[str]] = {}
+    for _, item, _, _, need in rows:
+        needs.setdefault(need, []).append(item.partition(",")[0])
+    for need, items in needs.items():
+        say(f"{', '.join(items)} need{'s' if len(items) == 1 else ''} {need}" if need else "", width, indent="    ")
 
 
 def _items() -> list[list[str]]:
@@ -136,7 +153,16 @@ def _print(rows: list[tuple[str, ...]], columns: list[str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from headwise.cli.printed import say, terminal
+
+    width = terminal()
+    if width is not None and width < ROOM:  # a cell would be a word wide
+        for first, second, *rest in rows:
+            say(f"{first}: {second}", width, indent="")
+            for column, cell in zip(columns[2:], rest, strict=True):
+                say(f"{column}: {cell}" if cell else "", width)
+        return
     table = Table(*columns, box=SIMPLE, pad_edge=False)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    Console(width=width or 200).print(table)

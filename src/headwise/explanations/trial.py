@@ -6,15 +6,17 @@ two) without the units S, and the units of the text in the order of falling scor
     deletion   p without the first k          low: what it names was needed
     insertion  p with the first k alone       high: what it names is enough
 
-at several k, against the same curves for random orders. AOPC is the mean fall of p along the deletion curve. It cannot
-be compared between texts or models, as each has its own best; so on short texts it is put on the scale from the worst
-to the best order that a greedy search finds (normalised AOPC, https://arxiv.org/abs/2408.08137), 0 to 1. The other
-tests are the rank correlation (Kendall's τ) with leave-one-out, and with other methods. Of a pair of texts each is also
-removed as a whole: an answer that compares the two may stay where words go from both alike.
+at several k, against the same curves for random orders (of few units for every order there is). AOPC is the mean fall
+of p along the deletion curve. It cannot be compared between texts or models, as each has its own best; so on short
+texts it is put on the scale from the worst to the best order that a greedy search finds (normalised AOPC,
+https://arxiv.org/abs/2408.08137), 0 to 1. The other tests are the rank correlation (Kendall's τ) with leave-one-out,
+and with other methods. Of a pair of texts each is also removed as a whole: an answer that compares the two may stay
+where words go from both alike.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +33,7 @@ SHARES = (0.1, 0.5, 0.9)  # of the units, for texts of more than SHORT
 SHORT = 10  # units up to which every k is tried, and the best and the worst order are searched
 NAMED = 5  # units that the verdict speaks of, at most
 ORDERS = 19  # random ones: the chance to be above all of them is one in twenty
+EVERY = 6  # units up to which every order is tried instead: 720 of them, of 64 sets
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Trial:
     steps: tuple[int, ...]
     deletion: tuple[float, ...]  # p without the first k
     insertion: tuple[float, ...]  # p with the first k alone
-    random_deletion: tuple[tuple[float, ...], ...]  # one row an order
+    random_deletion: tuple[tuple[float, ...], ...]  # one row an order; of up to EVERY units all, its own among them
     random_insertion: tuple[tuple[float, ...], ...]
     named: int
     count: int  # units that may be removed
@@ -67,11 +70,32 @@ class Trial:
             return None
         return (self.aopc - self.worst) / (self.best - self.worst)
 
+    @property
+    def all_orders(self) -> bool:
+        """Whether the other orders are no draw, but all that there are."""
+        return len(self.random_deletion) == math.factorial(self.count)
+
+    def levels(self, side: str) -> list[float]:
+        """Of every other order, the mean along its deletion or insertion curve; low is good of the first, high of the
+        second."""
+        return [level(curve) for curve in (self.random_deletion if side == "deletion" else self.random_insertion)]
+
     def orders_beaten(self, side: str) -> int:
         """How many random orders do worse, by the mean along the deletion or the insertion curve."""
         if side == "deletion":
-            return sum(level(self.deletion) < level(other) for other in self.random_deletion)
-        return sum(level(self.insertion) > level(other) for other in self.random_insertion)
+            return sum(level(self.deletion) < other for other in self.levels(side))
+        return sum(level(self.insertion) > other for other in self.levels(side))
+
+    def rank(self, side: str) -> int:
+        """Its place among the other orders, 1 where none does better."""
+        if side == "deletion":
+            return 1 + sum(other < level(self.deletion) for other in self.levels(side))
+        return 1 + sum(other > level(self.insertion) for other in self.levels(side))
+
+    def about_best(self, side: str, room: float) -> int:
+        """How many of the other orders are within `room` of the best of them."""
+        levels = self.levels(side) if side == "insertion" else [-other for other in self.levels(side)]
+        return sum(max(levels) - other < room for other in levels)
 
     def beaten(self, side: str) -> float:
         """Their share."""
@@ -138,9 +162,7 @@ def try_all(
     ask = _Asked(question, units, removal, target)
     ks = torch.tensor(steps_of(count))
     own = [places[row[places].argsort(descending=True, stable=True)] for row in scores.values()]
-    generator = torch.Generator().manual_seed(seed)
-    by_lot = [places[torch.randperm(count, generator=generator)] for _ in range(ORDERS)]
-    orders = [*own, *(order.flip(0) for order in own), *by_lot]
+    orders = [*own, *(order.flip(0) for order in own), *_others(places, seed)]
     deletions = torch.stack([_first(order, ks, len(units)) for order in orders])
     p = ask(deletions.flatten(0, 1)).view(len(orders), len(ks))
     kept = p.flip(1)  # step k of it: p without all but the last k, which is p with these alone
@@ -179,6 +201,14 @@ def _without_a_side(ask: _Asked) -> tuple[float, float] | None:
         return None
     first, second = ask(torch.tensor([[of == number for of in side] for number in (0, 1)])).tolist()
     return first, second
+
+
+def _others(places: Int[Tensor, " place"], seed: int) -> list[Int[Tensor, " place"]]:
+    """Every order of a few units, else some by lot."""
+    if len(places) <= EVERY:
+        return [torch.tensor(order) for order in itertools.permutations(places.tolist())]
+    generator = torch.Generator().manual_seed(seed)
+    return [places[torch.randperm(len(places), generator=generator)] for _ in range(ORDERS)]
 
 
 def _first(order: Int[Tensor, " place"], ks: Int[Tensor, " step"], width: int) -> Bool[Tensor, "step unit"]:

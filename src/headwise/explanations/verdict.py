@@ -30,6 +30,8 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
     yes       beats BEATEN of the random orders when what it names is deleted AND when it alone is kept
     partly    beats them one way only
     nothing   neither, but all orders are alike, within ROOM by the mean along a curve
+    nothing   neither, but the units are so few that the best of all their orders could not: more than 1 − BEATEN of
+              them are within ROOM of it, either way
     no        neither, where orders differ
     """
     if trial.count < FEW:
@@ -48,13 +50,18 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
         still = f"{what} moves the answer's probability of {number(trial.deletion[0])} by {number(MOVES)}"
         return Verdict("nothing", f"{still}: {said or 'it does not rest on this text.'}")
     needed, enough = (trial.beaten(side) >= BEATEN for side in ("deletion", "insertion"))
-    facts = _facts(trial, units) + _without_one(trial)
+    facts, so_few = _facts(trial, units) + _without_one(trial), f"so few {units} cannot tell; believe it in part."
     if needed and enough:
         return Verdict("yes", f"{facts}: believe it.")
+    if needed and not _could(trial, "insertion"):
+        return Verdict("partly", f"{facts}: they are needed; whether they alone are enough, {so_few}")
     if needed:
         return Verdict(
             "partly", f"{facts}: they are needed, but alone they do no better than chance; believe it in part."
         )
+    if enough and not _could(trial, "deletion"):
+        held = "kept alone they hold the answer better than chance"
+        return Verdict("partly", f"{facts}: {held}; whether they are needed, {so_few}")
     if enough:
         return Verdict(
             "partly",
@@ -63,12 +70,29 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
         )
     if not _room(trial):
         return Verdict("nothing", f"{_facts(trial, units)}: {_alike(trial)}")
+    if not _could(trial, "deletion") and not _could(trial, "insertion"):
+        return Verdict("nothing", f"{facts}. {_too_few(trial, units)}")
     return Verdict("no", f"{facts}{_along(trial)}: no better than chance on this text, do not believe it.")
 
 
 def needed(trial: Trial) -> int:
     """How many of its random orders an explanation must beat, each way."""
     return math.ceil(BEATEN * len(trial.random_deletion))
+
+
+def _could(trial: Trial, side: str) -> bool:
+    """Whether the best of all orders would pass; of a sample that is taken for granted."""
+    return not trial.all_orders or trial.about_best(side, ROOM) <= (1 - BEATEN) * len(trial.random_deletion)
+
+
+def _too_few(trial: Trial, units: str) -> str:
+    gone, kept = (trial.about_best(side, ROOM) for side in ("deletion", "insertion"))
+    return (
+        f"Too few {units} to tell by this test: {_some(trial.count, units)} have {len(trial.random_deletion)} orders, "
+        f"and {gone} of them {'is' if gone == 1 else 'are'} about the best as {units} go, {kept} as they alone are "
+        f"kept, more than one in twenty; its own is number {trial.rank('deletion')}, and number "
+        f"{trial.rank('insertion')}."
+    )
 
 
 def _room(trial: Trial) -> bool:

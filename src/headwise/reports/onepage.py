@@ -11,7 +11,7 @@ from headwise.reports.sentences import both_ends
 from headwise.reports.verdict import QUESTION, Judgement
 from headwise.results.shown import number as written
 from headwise.studies import tables as shares
-from headwise.studies.answers import Number
+from headwise.studies.answers import Number, Tested
 from headwise.viewer.build import ascii_text as text
 
 LEAD = {"yes": "Yes", "with care": "With care", "no": "No", "undecided": "Undecided"}
@@ -25,6 +25,7 @@ TESTED = {
     "heads": "Do the heads matter to the answer?",
     "matters": "Does what they name matter to the answer?",
 }
+OWN = {("adversary", "matters"): "Would other weights have given another answer?"}  # yes is good, as of the others
 TESTED_BY = {
     "unique": "lamps would test it",
     "alike": "nullspace would test it, on texts longer than a head's size",
@@ -66,10 +67,10 @@ def block(found: Judgement) -> Iterable[str]:
     yield from _numbers(found.numbers)
     yield '<h2>The tests</h2>\n<div class="sheet"><table>\n'
     for study, tested, vote, because in found.votes:
-        yield f'<tr><td>{text(TESTED[tested])}</td><td class="n {KINDS[vote]}">{vote}</td>'
+        yield f'<tr><td>{text(question(study, tested))}</td><td class="n {KINDS[vote]}">{vote}</td>'
         yield f'<td>{text(because)} <span class="muted">{text(study)}</span></td></tr>\n'
     for study, tested, because in found.undecided:
-        yield f"<tr><td>{text(TESTED[tested])}</td><td class='n muted'>undecided</td>"
+        yield f"<tr><td>{text(question(study, tested))}</td><td class='n muted'>undecided</td>"
         yield f'<td>{text(because)} <span class="muted">{text(study)}</span></td></tr>\n'
     for one in found.not_tested:
         yield f"<tr><td>{text(TESTED[one])}</td><td class='n muted'>not tested</td>"
@@ -78,6 +79,11 @@ def block(found: Judgement) -> Iterable[str]:
     yield '<div class="two">\n'
     yield f"<div><h2>You may write</h2>{_list(found.may)}</div>\n"
     yield f"<div><h2>You may not write</h2>{_list(found.may_not)}</div>\n</div>\n"
+
+
+def question(study: str, tested: Tested) -> str:
+    """What a study's vote answers: of two that test the same each has its own way to ask."""
+    return OWN.get((study, tested), TESTED[tested])
 
 
 def without_lead(found: Judgement) -> str:
@@ -106,8 +112,8 @@ def markdown(found: Judgement, *, level: int = 1) -> str:
     """The same as Markdown."""
     head, sub = "#" * level, "#" * (level + 1)
     rows = [f"| {amount(n)} {n.says} | {interval(n)} | {shares.counted(n.n, 'text')} |" for n in found.numbers]
-    tests = [f"| {TESTED[tested]} | {vote} | {because} | `{study}` |" for study, tested, vote, because in found.votes]
-    tests += [f"| {TESTED[tested]} | undecided | {because} | `{study}` |" for study, tested, because in found.undecided]
+    tests = [f"| {question(s, tested)} | {vote} | {because} | `{s}` |" for s, tested, vote, because in found.votes]
+    tests += [f"| {question(s, tested)} | undecided | {because} | `{s}` |" for s, tested, because in found.undecided]
     tests += [f"| {TESTED[one]} | not tested | {TESTED_BY[one]} | |" for one in found.not_tested]
     lines = [
         f"{head} {QUESTION}", "", f"**{LEAD[found.verdict]}.** {without_lead(found)}", "", _subject(found), "",

@@ -29,6 +29,7 @@ from headwise.reports.verdict import QUESTION, Judgement, judged
 from headwise.results import Result
 from headwise.results.shown import number, spaced
 from headwise.studies import STUDIES
+from headwise.studies.answers import BELIEVE
 from headwise.studies.study import RENAMED
 from headwise.viewer.build import ascii_text as text
 from headwise.viewer.build import bundle, digest, script_json
@@ -153,7 +154,8 @@ def _verdict(found: Judgement) -> Iterable[str]:
 def _answers(found: Sequence[Card], results: Results) -> Iterable[str]:
     yield '<section id="answers">\n<h2>In short</h2>\n<div class="cards">\n'
     for card in found:
-        yield f"<article><h3>{text(card.question)}</h3><p class='short'>{text(card.short)}</p><ul>"
+        short = f"{card.short.partition(':')[0]}, as said above." if card.question == BELIEVE else card.short
+        yield f"<article><h3>{text(card.question)}</h3><p class='short'>{text(short)}</p><ul>"
         yield "".join(f"<li>{text(line)} {_link(study, results)}</li>" for line, study in card.because)
         yield "</ul></article>\n"
     yield "</div>\n</section>\n"

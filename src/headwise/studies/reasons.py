@@ -7,12 +7,12 @@ texts, by method:
 
     deletion    AOPC less the mean of the random orders on the same text: the fall of p beyond chance
     insertion   mean of p with the first words alone, less that of the random orders
-    naopc       AOPC between the worst order found (0) and the best (1); on texts of up to SHORT words alone
+    naopc       AOPC between the worst order found (0) and the best (1); on `naopc_texts`, of up to SHORT words, alone
     kendall     rank correlation with leave-one-out
     half        the share of the words that holds half of what speaks for the answer (the sum of scores above 0)
     yes, partly, no, nothing    shares of the texts with that verdict
 
-Intervals are mean ± 1.96 standard errors over texts, of shares Wilson's.
+Intervals are mean ± 1.96 standard errors over texts (of `half` cut at 0 and 1), of shares of texts Wilson's.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from headwise.studies.answers import RESTS, Answer, few
 from headwise.studies.faithfulness import interval, short
 from headwise.studies.needs import Cost, Means, Needs
 from headwise.studies.study import Reading, Setting, State, Stats, Study
-from headwise.studies.tables import between, counted
+from headwise.studies.tables import between, counted, some
 
 TRUTH, CONTROL = "leave-one-out", "random"
 BELIEFS = ("yes", "partly", "no", "nothing")
@@ -54,7 +54,7 @@ NUMBERS = ("deletion", "insertion", "naopc", "kendall", "half")
 AUTO = "auto"
 OPTIONS: Mapping[str, Mapping[str, Any]] = {TRUTH: {"removal": "block"}}  # as the default explanation has it
 PASSES = 250  # of one text, about
-HOLDS = 0.5  # the share of texts on which an explanation must hold, at least in part
+HOLDS = 0.5  # the share of texts that must be able to tell
 
 
 @STUDIES.add(
@@ -148,12 +148,13 @@ class Reasons(Study):
         yield Answer(
             RESTS,
             f"Of {counted(n, 'answer')} the words that {row['method']} names hold up on {yes}, in part on {partly}, "
-            f"not on {no}; {nothing} {'is' if nothing == 1 else 'are'} moved by no removal that was tried, or by all "
-            f"alike. Half of what speaks for an answer is in {number(row['half'], '.0%')} of the words. "
-            f"As words go one after another in its order, until none is left, the probability is lower by {_gain(row)} "
-            f"than in random orders, in the mean of the steps{_unless(best, row)}. (faithfulness takes tokens away, "
-            "half of them at most, so its numbers are others.)",
-            headline=headline(row["yes"] + row["partly"], row["nothing"], n),
+            f"not on {no}; {nothing} cannot tell, as no removal that was tried moves the answer, all move it alike, or "
+            "the words are too few. Half of what speaks for an answer is in "
+            f"{number(row['half'], '.0%')} of the words. As words go one after another in its order, until none is "
+            f"left, the probability is lower by {_gain(row)} than in random orders, in the mean of the "
+            f"steps{_unless(best, row)}. (faithfulness takes tokens away, half of them at most, so its numbers are "
+            "others.)",
+            headline=headline(tried, row["nothing"], n),
         )
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:
@@ -165,7 +166,7 @@ class Reasons(Study):
             "trials": themed(
                 intervals.dots(_rows(table, TRIALS), TRIALS, order=order, control=CONTROL),
                 f"{short(setting.model)}: which explanations of its answers hold",
-                "Words are deleted, or kept alone, in the order of each method's scores; less the mean of 19 random",
+                "Words are deleted, or kept alone, in the order of each method's scores; less the mean of random",
                 "orders on the same text. Bars: 95 % intervals; one that crosses the line is not shown to beat chance.",
                 f"{texts}.",
             ),
@@ -215,18 +216,33 @@ def half_of(scores: Float64[Tensor, " unit"]) -> float:
     return (int((above.cumsum(0) < above.sum() / 2 - 1e-12).sum()) + 1) / len(scores)
 
 
-def headline(holds: float, nothing: float, texts: int) -> str:
-    """By the share of texts on which the explanation holds at least in part, and of those that cannot tell.
+def headline(tried: pl.DataFrame, nothing: float, texts: int) -> str:
+    """By each method's interval of what its words lower the answer by beyond random orders, where texts can tell.
 
     subtle: that no removal tried moves an answer does not say that it rests on no words; other removals may move it.
     """
     if why := few(texts):
         return f"Undecided: {why}."
     if nothing > HOLDS:
-        return "On most texts this cannot be told: no removal that was tried moves the answer, or all move it alike."
-    if holds >= HOLDS:
-        return "On words that can be named: removing these moves the answers more than removing others."
-    return "That cannot be told here: the words that explanations name are mostly no better than random ones."
+        return (
+            "On most texts this cannot be told: no removal that was tried moves the answer, all move it alike, or the "
+            "words are too few."
+        )
+    above, open_ = (pl.col("deletion_low") > 0), (pl.col("deletion_low") <= 0) & (pl.col("deletion_high") >= 0)
+    better, undecided = (
+        tried.filter(which).sort("deletion", descending=True)["method"].to_list() for which in (above, open_)
+    )
+    held = f"the 95\u00a0% interval{'' if len(undecided) == 1 else 's'} of {some(undecided)} hold"
+    held += f"{'s' if len(undecided) == 1 else ''} 0"
+    if better:
+        rest = f" Of others this is undecided: {held}." if undecided else ""
+        return (
+            f"On words that can be named, by {some(better)}: removing these moves the answers more than removing "
+            f"others.{rest}"
+        )
+    if undecided:
+        return f"Undecided whether on words that can be named: {held}, so that random words may do as well."
+    return "Not on the words that explanations name: removing random ones moves the answers more."
 
 
 def _gain(row: Mapping[str, Any]) -> str:
@@ -247,7 +263,11 @@ def _row(moments: Moments, name: str) -> dict[str, Any]:
         low, high = mean[at] - half[at], mean[at] + half[at]
         if column in BELIEFS and texts:
             low, high = of_share(round(mean[at] * texts), texts)
+        if column == "half":
+            low, high = max(low, 0.0), min(high, 1.0)  # NaN, which comes first, stays
         row |= {column: mean[at], f"{column}_low": low, f"{column}_high": high}
+        if column == "naopc":
+            row["naopc_texts"] = int(moments.count[at])
     return row
 
 

@@ -55,7 +55,8 @@ def payload(explanation: Explanation) -> dict[str, Any]:
         "verdict": None if said is None else {"belief": said.belief, "sentence": said.sentence},
         "curves": [] if trial is None else curves_of(trial).to_dicts(),
         "tests": None if trial is None else {
-            "removal": trial.removal, "passes": trial.passes, "orders": len(trial.random_deletion), "seed": trial.seed,
+            "removal": trial.removal, "passes": trial.passes, "orders": len(trial.random_deletion),
+            "all_orders": trial.all_orders, "seed": trial.seed,
             "aopc": _plain(trial.aopc), "random": [_plain(min(trial.random_aopc)), _plain(max(trial.random_aopc))],
             "beaten": [trial.orders_beaten(side) for side in ("deletion", "insertion")], "needed": needed(trial),
             "naopc": _plain(trial.naopc), "agreement": {n: _plain(x) for n, x in (trial.agreement or {}).items()},

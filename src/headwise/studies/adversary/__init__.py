@@ -57,7 +57,9 @@ METHODS = ("gradient-input", "leave-one-out", "random")
 
 
 @STUDIES.add(
-    "adversary", "could another attention give the same answer: per instance, exactly; attention against τ", order=120
+    "adversary",
+    "how far weights can be moved while the answer stays, and whether attention ranks tokens as importance does",
+    order=120,
 )
 @dataclass(frozen=True)
 class Adversary(Study):

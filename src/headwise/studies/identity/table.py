@@ -26,7 +26,7 @@ SCHEMA = {
     "set": pl.String,
     "group": pl.String,  # part of speech, frequency, measure
     "value": pl.Float64,
-    "low": pl.Float64,  # 95 % interval of the mean over folds (Student's t)
+    "low": pl.Float64,  # 95 % interval of the mean over folds (Student's t), cut at 0 and 1
     "high": pl.Float64,
     "word": pl.Float64,  # the rate where the same word elsewhere counts as right
     "ceiling": pl.Float64,  # what a perfect map would score: below 1 where words of a sentence share their x
@@ -75,7 +75,8 @@ def _rates(state: State, name: str, layers: list[int]) -> Iterator[Row]:
                 low, high = interval(folds)
                 yield {
                     "what": "rate", "map": map_, "distance": distance, "offset": int(offset), "layer": layer,
-                    "tested": tested, "set": set_, "value": float(folds.mean()), "low": low, "high": high,
+                    "tested": tested, "set": set_, "value": float(folds.mean()),
+                    "low": max(low, 0.0), "high": min(high, 1.0),  # NaN, which comes first, stays
                     "word": float(word[number, row, column].mean()),
                     "ceiling": float(possible[number, row, column].mean()), "chance": float(chance[0]),
                     "word_chance": float(chance[1]), "count": float(rate.weight[0, number, row, column].sum()),

@@ -136,10 +136,11 @@
       URL.revokeObjectURL(link.href);
     }));
     const told = element("ul", { class: "muted" });
-    told.append(element("li", {}, `Grey: ${found.orders} random orders (seed ${found.seed}). Removal: ${found.removal}. ${found.passes} passes.`));
-    told.append(element("li", {}, `AOPC ${short(found.aopc)}; random orders ${short(found.random[0])} to ${short(found.random[1])}.` +
+    const others = found.all_orders ? "orders" : "random orders";
+    told.append(element("li", {}, `Grey: ${found.all_orders ? `all ${found.orders} orders` : `${found.orders} random orders (seed ${found.seed})`}. Removal: ${found.removal}. ${found.passes} passes.`));
+    told.append(element("li", {}, `AOPC ${short(found.aopc)}; ${others} ${short(found.random[0])} to ${short(found.random[1])}.` +
       (found.naopc === null ? " Normalised AOPC is searched for on texts of up to ten units only." : ` Normalised AOPC ${short(found.naopc)} (0 the worst order found, 1 the best).`)));
-    told.append(element("li", {}, `It beats ${found.beaten[0]} of ${found.orders} random orders when words go, ${found.beaten[1]} when they alone are kept; ${found.needed} are needed each way.`));
+    told.append(element("li", {}, `It beats ${found.beaten[0]} of ${found.orders} ${others} when words go, ${found.beaten[1]} when they alone are kept; ${found.needed} are needed each way.`));
     for (const [name, tau] of Object.entries(found.agreement)) told.append(element("li", {}, `Agreement with ${name}: Kendall\u2019s \u03c4 ${short(tau)}.`));
     return [element("h2", {}, "Tested on this very text"), charts, element("p", {}, save), told];
   };
