@@ -17,10 +17,12 @@ import pytest
 from browser.conftest import Opened
 from headwise.cli import main
 from headwise.lamps import Head, lamps
+from headwise.viewer import view
 from headwise.viewer.build import html_of
 from headwise.viewer.of_trace import page_of_trace
 from headwise.viewer.payload import Page
 from headwise.viewer.telling import opening, opening_head, opening_stack
+from viewer.samples import softmax
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Opened]
@@ -97,3 +99,39 @@ def test_pages_of_align_open_on_cross_attention(tmp_path: Path, monkeypatch, ope
         "A row is named after the token that was read last; it is about the next one: the row of "
         f"“{tokens[at]}” shows where the decoder looks to write “{tokens[at + 1]}”."
     )
+
+
+def test_a_page_of_tensors_opens_at_the_head_that_was_asked_for(open_html: Open) -> None:
+    opened = open_html(view(softmax((3, 4, 5, 5)), list("abcde"), layer=2, heads=[3]).html()).drawn()
+    assert opened.page.inner_text(".about h2") == "Raw attention, L2.H3"
+    assert opened.page.input_value("[data-control=head]") == "3"
+    assert opened.page.locator(".chip.on").all_inner_texts() == ["H3"]
+
+
+def test_tensors_of_a_translation_open_on_cross_attention_and_each_heading_says_which_it_is(open_html: Open) -> None:
+    shapes = {"encoder": (5, 5), "decoder": (4, 4), "cross": (4, 5)}
+    given = {f"{name}_attention": softmax((2, 3, *shape), at) for at, (name, shape) in enumerate(shapes.items())}
+    page = view(**given, encoder_tokens=list("abcde"), decoder_tokens=list("wxyz"))
+    opened = open_html(page.html(), width=400).drawn()
+    heading = opened.page.locator(".about h2")
+    assert opened.shown.split()[0] == "cross"
+    assert heading.inner_text().startswith("Raw attention, cross-attention, L")
+    for name in ("encoder", "decoder"):
+        opened.to(stack=name, layer=1, head=2)
+        assert heading.inner_text() == f"Raw attention, {name} self-attention, L1.H2"
+
+
+@pytest.mark.parametrize(("chosen", "below"), [(140, True), (2, False)])
+def test_of_a_long_text_the_chosen_token_is_a_click_away(chosen: int, below: bool, open_html: Open) -> None:
+    """Its lines were drawn 3000 pixels down, and the window showed tokens without a line."""
+    maps = softmax((1, 2, 150, 150), sharpness=0.1)
+    maps[0, 1, chosen, 60] = 5.0
+    opened = open_html(view(maps / maps.sum(-1, keepdims=True), [f"w{at}" for at in range(150)]).html()).drawn()
+    page, way = opened.page, opened.page.locator("[data-tool=chosen]")
+    assert opened.page.evaluate("scrollY") == 0, "heading and controls are seen first"
+    assert way.count() == below
+    if below:
+        assert way.inner_text() == "Go down to the chosen token, “w140”"
+        assert page.locator(".token.from[data-at='140']").bounding_box()["y"] > 900
+        way.click()
+        assert 0 < page.locator(".token.from[data-at='140']").bounding_box()["y"] < 900

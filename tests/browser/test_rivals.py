@@ -40,6 +40,26 @@ def test_the_weight_follows_the_slider(load, open_html: Open, theme: str, width:
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_numbers_that_are_shown_add_up(load, open_html: Open, width: int) -> None:
+    """24 keys have a bar of their own; what the others weigh together stands below them, and moves too."""
+    page = page_of_trace(load("tiny:bert").trace("the old dog and the cat ran along the river " * 4), besides=())
+    one = next(each for each in page.stacks[0].why if each["rivals"])
+    keys, key = len(one["rivals"]["own"]), one["at"][-1]
+    for row, weight in (("low", 0.0), ("own", 1 / keys), ("high", 0.5)):
+        one["rivals"][row] = [weight if at == key else (1 - weight) / (keys - 1) for at in range(keys)]
+    opened = open_html(html_of(page), place(one), width=width).drawn()
+    slider, rows = opened.page.locator('[data-control="rival"]'), opened.page.locator(".why-rivals li")
+    assert rows.count() == 25
+    assert rows.last.locator(".why-name").inner_text() == f"{keys - 24} others together"
+    for key_name, weight in (("Tab", 1 / keys), ("Home", 0.0), ("End", 0.5)):
+        slider.press(key_name)
+        said = [float(number) for number in rows.locator(".why-part").all_inner_texts()]
+        assert said[-1] == pytest.approx((keys - 24) * (1 - weight) / (keys - 1), abs=1e-3)
+        assert sum(said) == pytest.approx(1, abs=0.005), "1.00, as the sentence has it"
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def place(one: Mapping[str, Any]) -> str:
     return "#view=matrix&layer={}&head={}&token={}&key={}".format(*one["at"])
 

@@ -17,6 +17,7 @@ pytest.importorskip("uvicorn")
 import uvicorn
 
 from browser.conftest import Opened, new_context, watch
+from headwise.plots.grid import head_grid
 from headwise.results import write_result
 from headwise.server import answer
 from headwise.server.app import application
@@ -30,6 +31,14 @@ TOKEN = "a-secret-of-this-server"
 CHART = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "mark": "point",
          "data": {"values": [{"a": 1, "b": 2}, {"a": 2, "b": 1}]},
          "encoding": {axis: {"field": name, "type": "quantitative"} for axis, name in ("xa", "yb")}}  # fmt: skip
+FOUND = pl.DataFrame(
+    [
+        {"stack": "self", "layer": layer, "head": head, "name": f"L{layer}.H{head}", "pattern": pattern, "place": place,
+         "value": {"next": (0.9, 0.6), "sharp": (0.1, 0.4)}[pattern][place - 1] - 0.01 * head,
+         "document": place, "text": f"{pattern} {place} of L{layer}.H{head}; a <b>text</b> of enough letters"}
+        for layer in (0, 1) for head in (0, 1, 2) for pattern in ("next", "sharp") for place in (1, 2)
+    ]
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +49,12 @@ def address(load: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) 
                 "documents": 2, "tokens": 30, "skipped": {}, "time": "2026-01-01T00:00:00+00:00"}  # fmt: skip
     table = pl.DataFrame({"name": ["L0.H0", "L0.H1", "L0.H2"], "entropy": [1.5, 0.5, 2.5]})
     write_result(folder / "surface", manifest, table, {"x": torch.zeros(1)}, {"fig2": CHART})
+    firsts = FOUND.filter(place=1).with_columns(what="pattern")
+    grid = head_grid(firsts, {"next": "next", "sharp": "sharp"}, told=("text",)).to_dict()
+    manifest |= {"study": "strongest"}
+    write_result(folder / "runs/found", manifest, FOUND, {"x": torch.zeros(1)}, {"strongest": grid})
+    manifest |= {"study": "norms"}
+    write_result(folder / "runs/norms", manifest, table, {"x": torch.zeros(1)}, {"grid": grid, "fig2": CHART})
     (folder / "page.html").write_text(html_of(full_page()), "ascii")
     (folder / "small.html").write_text("<p>small</p>", "ascii")
     models = {name: load(name) for name in ("tiny:bert", "tiny:gpt2")}
@@ -464,6 +479,71 @@ def test_stored_results_can_be_browsed(visit: Callable[..., Opened], theme: str)
     assert pl.read_csv(Path(download.value.path())).columns == ["name", "entropy"]
     opened.page.click('[data-at="page.html"]')
     opened.page.frame_locator("iframe.shown").locator('#view[aria-busy="false"]').wait_for()
+
+
+def rows_of(page: Any) -> list[tuple[str, str]]:
+    names = [page.locator(f"td:nth-child({at})").all_text_contents() for at in (1, 3)]
+    return [(name, text.partition(";")[0]) for name, text in zip(*names, strict=True)]
+
+
+@pytest.mark.parametrize("width", [420, 1280])
+def test_a_click_on_a_cell_of_a_stored_grid_shows_the_texts_of_its_head(
+    visit: Callable[..., Opened], width: int
+) -> None:
+    """The picture said that its cells could be pointed at, and nothing happened."""
+    opened = visit("/#stored/runs%2Ffound", width=width)
+    page = opened.page
+    page.wait_for_selector("figure figcaption")
+    cells = page.locator("figure .cells button[data-head='L1.H2']")
+    assert cells.count() == 2, "one in the grid of each pattern"
+    said = [cell.get_attribute("title") for cell in cells.all()]
+    assert said[0] == "L1.H2: 0.88 “next 1 of L1.H2; a <b>text</b> of enough letters”"
+    says = "Click a cell to read the texts in which its head does most of each pattern."
+    assert page.inner_text("figcaption") == says
+    assert page.inner_text(".texts h3") == "Texts in which heads do most of each pattern, the strongest first"
+    assert rows_of(page)[:2] == [("L0.H0", "next 1 of L0.H0"), ("L1.H0", "next 1 of L1.H0")], "0.9 both"
+    drawn, corner = page.locator("figure img").bounding_box(), cells.first.bounding_box()
+    assert corner["x"] > drawn["x"]
+    assert corner["x"] + corner["width"] < drawn["x"] + drawn["width"]
+    page.mouse.click(corner["x"] + corner["width"] / 2, corner["y"] + corner["height"] / 2)
+    page.wait_for_selector(".texts h3:has-text('L1.H2')")
+    assert page.inner_text(".texts h3") == "Texts in which L1.H2 does most of each pattern, the strongest first"
+    assert rows_of(page) == [("L1.H2", f"{what} {place} of L1.H2") for what in ("next", "sharp") for place in (1, 2)]
+    assert page.url.endswith("#stored/runs%2Ffound&head=L1.H2")
+    cells.nth(1).click()
+    opened.until("document.querySelector('.texts td:nth-child(3)').textContent.startsWith('sharp 1 of L1.H2')")
+    assert [text.split()[0] for _, text in rows_of(page)] == ["sharp", "sharp", "next", "next"], "its pattern first"
+    page.select_option("[data-control=texts-of]", "L0.H1")
+    page.wait_for_selector(".texts h3:has-text('L0.H1')")
+    assert {name for name, _ in rows_of(page)} == {"L0.H1"}
+    page.select_option("[data-control=texts-of]", "")
+    page.wait_for_selector(".texts h3:has-text('heads do')")
+    assert len(rows_of(page)) == 24
+
+
+def test_a_grid_of_another_study_leads_to_the_texts_in_the_same_folder(visit: Callable[..., Opened]) -> None:
+    page = visit("/#stored/runs%2Fnorms").page
+    page.wait_for_selector("figcaption")
+    assert page.locator("figcaption").count() == 1, "a chart without heads has no cells"
+    assert page.locator(".texts h3").count() == 0
+    page.click("figure .cells button[data-head='L0.H2'] >> nth=0")
+    page.wait_for_selector(".texts h3:has-text('L0.H2')")
+    assert "strongest (runs/found)" in page.inner_text("h2.name")
+    assert {name for name, _ in rows_of(page)} == {"L0.H2"}
+    alone = visit("/#stored/surface").page
+    alone.wait_for_selector("figure[aria-busy=false]")
+    assert alone.locator(".cells button").count() == 0
+
+
+def test_a_cell_is_where_the_picture_has_it(visit: Callable[..., Opened]) -> None:
+    page = visit("/#stored/runs%2Ffound").page
+    page.wait_for_selector("figcaption")
+    boxes = {(layer, head): page.locator(f"[data-head='L{layer}.H{head}']").first.bounding_box()
+             for layer in (0, 1) for head in (0, 1, 2)}  # fmt: skip
+    side = boxes[0, 0]["width"]
+    for (layer, head), box in boxes.items():
+        assert box["x"] - boxes[0, 0]["x"] == pytest.approx(head * side, abs=1)
+        assert box["y"] - boxes[0, 0]["y"] == pytest.approx(layer * boxes[0, 0]["height"], abs=1)
 
 
 @pytest.mark.parametrize("width", [400, 700, 1280])

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from headwise.cli.reproduce import _print_verdicts
-from headwise.cli.tables import chosen, print_table, terminal
+from headwise.cli.printed import terminal
+from headwise.cli.reproduce import _print_paper, _print_verdicts
+from headwise.cli.tables import chosen, print_table
 from headwise.errors import InputError
 from headwise.results.shown import FIRST_BY
 from headwise.studies import STUDIES
@@ -66,8 +67,34 @@ def test_the_table_in_print(capsys: pytest.CaptureFixture[str]) -> None:
     assert " – " in out[3]
 
 
-def test_the_verdicts_in_print(capsys: pytest.CaptureFixture[str]) -> None:
+def test_items_and_verdicts_fit_a_terminal_of_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cells were cut, among them the name of the data that one has to fetch."""
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = [["p", "fig1", "maps", "surface", "the raw test file of WikiText-2 (" + "x" * 30 + ")"],
+            ["p", "fig2, §3.1", "means", "surface", "the raw test file of WikiText-2 (" + "x" * 30 + ")"],
+            ["p", "fig3", "what needs nothing", "norms", ""]]  # fmt: skip
+    _print_paper("p", rows)
+    assert capsys.readouterr().out.splitlines() == [
+        "p", "  fig1        maps [surface]", "  fig2, §3.1  means [surface]",
+        "  fig3        what needs nothing [norms]", "    fig1, fig2 need the raw test file of WikiText-2",
+        f"      ({'x' * 30})",
+    ]  # fmt: skip
+    row = {"item": "fig1", "claim": "it " + "falls " * 20, "theirs": "0.9", "ours": "0.8", "n": "", "control": "0.1",
+           "rule": ">0.5", "verdict": "undecided", "why": "few"}  # fmt: skip
+    _print_verdicts(pl.DataFrame([row]), "tiny:bert")
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith("fig1: it falls falls")
+    assert [line.strip() for line in lines[-5:]] == [
+        "paper: 0.9", "tiny:bert: 0.8", "control: 0.1", "verdict: undecided: few", "rule: >0.5",
+    ]  # fmt: skip
+
+
+def test_the_verdicts_in_print(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each column under its name; why a claim is open stands with its verdict."""
+    monkeypatch.delenv("COLUMNS", raising=False)
     row = {
         "item": "fig1",
         "claim": "it-falls",
@@ -182,3 +209,68 @@ def test_words_are_sorted_as_the_study_has_them() -> None:
     rows = pl.DataFrame({"quantity": ["raw", "effective", "raw", None], "entropy": [2.0, None, 1.0, 0.0]})
     assert chosen(rows, None, None, ("quantity", "entropy"))["entropy"].to_list() == [1.0, 2.0, None, 0.0]
     assert chosen(rows, None, "quantity")["quantity"].to_list() == ["effective", "raw", "raw", None]
+
+
+def first(study: str, table: pl.DataFrame) -> list[object]:
+    """The column `is` of the rows as the study has them first."""
+    return chosen(table, None, None, STUDIES[study].first_by)["is"].to_list()
+
+
+def test_what_a_study_answers_from_comes_first() -> None:
+    rows = pl.DataFrame({"paper": ["table1", "fig3", "table2", "table2"], "what": ["mean", "alpha", "pairs", "rho"],
+                         "is": [2, 1, 3, 0]})  # fmt: skip
+    assert first("norms", rows) == [0, 1, 2, 3], "rank correlations, then what goes to each kind"
+    rows = pl.DataFrame({"what": ["rank", *["null_share"] * 4], "head": [None, None, 0, 1, 2],
+                         "value": [9.0, 0.9, 0.1, None, 0.3], "is": [4, 3, 1, 2, 0]})  # fmt: skip
+    assert first("nullspace", rows) == [0, 1, 2, 3, 4], "heads, largest first; then layers by length"
+    rows = pl.DataFrame({"kind": ["own", "own", "not-own", "own", "rank"], "group": ["", "", "", "NN", ""],
+                         "statistic": ["q05", "median", "share", "median", "median"],
+                         "is": [4, 0, 3, 2, 1]})  # fmt: skip
+    assert first("mixing", rows) == [0, 1, 2, 3, 4]
+    rows = pl.DataFrame({"stack": ["self"] * 4 + ["cross"], "a": ["x", "x", "y", "x", "x"],
+                         "b": ["x", "y", "x", "z", "y"], "js": [0.0, 0.2, 0.2, 0.1, 0.01],
+                         "is": [2, 1, 3, 0, 4]})  # fmt: skip
+    assert first("distances", rows) == [0, 1, 2, 3, 4], "the nearest pair of different heads, each pair once"
+
+
+COMPARED = pl.DataFrame({
+    "layer": [0, 0, 1, 1, 1], "name": ["L0.H0", "L0.H0", "L1.H1", "L1.H1", "L1.H2"],
+    "what": ["entropy", "next"] * 2 + ["next"],
+    "a": [1.0, 0.1, 2.0, 0.2, 0.15], "b": [2.0, 0.1, 2.2, 0.3, 0.05], "change": [1.0, 0.0, 0.2, 0.1, -0.1],
+    "clear": [False, False, True, True, True],
+})  # fmt: skip
+
+
+def test_a_comparison_has_clear_changes_first_the_largest_for_its_number_on_top(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line.split() for line in printed(capsys, COMPARED)]
+    assert [line[:2] for line in lines[1:6]] == [
+        ["L1.H1", "next"], ["L1.H2", "next"], ["L1.H1", "entropy"], ["L0.H0", "entropy"], ["L0.H0", "next"],
+    ]  # fmt: skip
+    assert lines[0] == ["name", "what", "a", "b", "change", "clear"]
+    lines = printed(capsys, COMPARED, whole=True)
+    assert [line.split()[1] for line in lines[1:6]] == COMPARED["name"].to_list(), "all of it is as it is stored"
+
+
+def test_places_are_not_shown_where_a_name_tells_them(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    table = pl.DataFrame({"layer": [0, 1], "head": [3, 2], "name": ["L0.H3", "L1.H2"], "value": [0.1, 0.2]})
+    lines = printed(capsys, table)
+    assert lines[0].split() == ["name", "value"]
+    assert lines[3] == "  left out: columns layer, head; --all shows them, out/table.parquet has them"
+    assert printed(capsys, table, sort="-layer")[0].split() == ["layer", "name", "value"], "asked for"
+    methods = table.with_columns(name=pl.lit("rollout"))
+    assert printed(capsys, methods)[1].split() == ["layer", "head", "value"], "this name does not tell them"
+
+
+def test_a_lamp_is_shown_with_its_numbers_even_without_their_intervals(capsys, monkeypatch) -> None:
+    names = ("null_share", "loose", "carried", "parked")
+    wide = {f"{name}{end}": [0.1234, 0.2345] for name in names for end in ("", "_low", "_high")}
+    table = pl.DataFrame({"name": ["L0.H0", "L0.H1"], **wide, "show": ["with care", "no"]})
+    monkeypatch.setenv("COLUMNS", "72")
+    lines = printed(capsys, table, first_by=("-null_share",))
+    assert lines[3].split() == ["L0.H1", "0.234", "[0.234,", "0.234]", "0.234", "0.234", "0.234", "no"]
+    said = " ".join(" ".join(lines).split())
+    assert "left out: the intervals of loose, carried, parked; --all shows them" in said
+    monkeypatch.setenv("COLUMNS", "140")
+    assert "left out" not in " ".join(printed(capsys, table, first_by=("-null_share",)))

@@ -10,9 +10,11 @@ from typing import Any
 import altair as alt
 import polars as pl
 import pytest
+import vl_convert
 
 from headwise.errors import InputError
 from headwise.plots.grid import head_grid
+from headwise.plots.intervals import dots
 from headwise.plots.paper import (
     READABLE,
     Paper,
@@ -93,6 +95,23 @@ def test_panels_stand_below_each_other_where_they_could_not_be_read(width: float
     assert columns == 3 or letters({**drawn, "columns": columns + 1}, width) < READABLE, "no more would do"
     assert too_small(spec, paper) == ""
     assert fitted(spec, Paper()) is spec, "as drawn"
+
+
+@pytest.mark.parametrize(("width", "columns"), [(3.3, 1), (5.3, 2), (9.0, 3)])
+def test_the_first_panel_of_every_row_names_what_is_compared(width: float, columns: int) -> None:
+    rows = [{"what": what, "name": name, "value": 0.1, "low": 0.0, "high": 0.2}
+            for what in "abc" for name in ("alti-rollout", "random")]  # fmt: skip
+    panels = {what: f"panel {what}" for what in "abc"}
+    drawn = dots(pl.DataFrame(rows), panels, order=["alti-rollout", "random"], control="random")
+    spec = themed(drawn, "Compared").to_dict()
+    svg = vl_convert.vegalite_to_svg(spec)
+    assert svg.count(">alti-rollout</text>") == 1, "beside each other they share their names"
+    paper = Paper(width=width, title=False)
+    stood = fitted(styled(spec, paper), paper)
+    assert stood["columns"] == columns
+    svg = vl_convert.vegalite_to_svg(stood)
+    for name in ("alti-rollout", "random"):
+        assert svg.count(f">{name}</text>") == -(-3 // columns)
 
 
 def test_letters_that_are_too_small_however_the_panels_stand_are_told() -> None:

@@ -279,6 +279,31 @@ def test_columns_stand_in_the_order_in_which_they_are_read():
     assert read_first(table.drop("text")).columns == ["stack", "layer", "name", "value"]
 
 
+FOUND = pl.DataFrame(
+    [(stack, name, what, place, value, "a text") for stack in ("self", "cross") for name in ("L0.H0", "L0.H1")
+     for what, values in (("next", (0.5, 0.4)), ("sharp", (0.1, 0.2)))
+     for place, value in enumerate(values, 1)],
+    schema=["stack", "name", "pattern", "place", "value", "text"], orient="row",
+)  # fmt: skip
+
+
+def test_the_texts_of_one_head_are_in_each_pattern_the_strongest_first():
+    heads = stored.heads_of(FOUND)
+    assert heads == ["self L0.H0", "self L0.H1", "cross L0.H0", "cross L0.H1"]
+    assert stored.heads_of(FOUND.filter(stack="self")) == ["L0.H0", "L0.H1"]
+    assert stored.heads_of(FOUND.drop("pattern")) == []
+    for asked, told in (("L0.H1", "self L0.H1"), ("cross L0.H1", "cross L0.H1")):
+        head, rows = stored.texts_of(FOUND.reverse(), heads, asked)
+        assert head == told
+        assert set(rows["stack"]) == {told.split()[0]}
+        assert set(rows["name"]) == {"L0.H1"}
+        assert rows.filter(pattern="next")["value"].to_list() == [0.5, 0.4]
+        assert rows.filter(pattern="sharp")["value"].to_list() == [0.1, 0.2], "the least entropy is the sharpest"
+    assert len(stored.texts_of(FOUND, heads, "")[1]) == len(FOUND)
+    with pytest.raises(stored.MissingError, match="no head of that name"):
+        stored.texts_of(FOUND, heads, "H1")
+
+
 def test_a_figure_that_points_elsewhere_is_not_drawn(client):
     assert "address" in refused(client.get("/api/figure", params={"at": "deep/surface", "name": "leak"}), 400)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,10 @@ from headwise.text.corpus import open_corpus
         ("Satz A,Satz B,Urteil\na,b,1\n", {"columns": "Satz A,Satz B", "label": "x"},
          "pass --columns 'Satz A,Satz B' --label Urteil ("),
         ("id,user_id\n1,2\n", {"label": "user_id"}, "pass --columns id --label user_id ("),
+        ("id,Was the novel worth its price?,stars\n1,yes,5\n", {"label": "label"}, "it has: id, Was the novel worth"),
+        ("review;label of a text.\ngood;1\n", {"label": "label"}, "seem to be separated by ';'"),
+        (f"{'how long a name can be ' * 4},stars\nyes,5\n", {"columns": "review", "label": "Stars"},
+         "it has: how long"),
     ],
 )  # fmt: skip
 def test_what_was_named_rightly_stays_and_no_number_of_the_row_is_offered(
@@ -35,3 +40,41 @@ def test_what_was_named_rightly_stays_and_no_number_of_the_row_is_offered(
     with pytest.raises(InputError) as error:
         list(open_corpus(tmp_path / "a.csv", **asked).documents())  # type: ignore[arg-type]
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "columns", "label", "offered"),
+    [
+        ('"My sister gave me the novel: awful, I must say, and far too long for a summer.",1', (0,), 1,
+         "'My sister gave me the novel: awful, I must say, and far too…'; it seems to have none: name columns by "
+         "number, from 0, as in --columns 0 --label 1 (in Python columns=[0], label=1)."),
+        ("7,It rains all day.,wet", (1,), 2, "as in --columns 1 --label 2 (in Python columns=[1], label=2)."),
+        ("It rains all day.", (0,), None, "as in --columns 0 (in Python columns=[0])."),
+    ],
+)  # fmt: skip
+def test_a_file_without_names_is_told_to_number_its_columns(
+    tmp_path: Path, first: str, columns: tuple[int, ...], label: int | None, offered: str
+) -> None:
+    """And what it is told to pass works."""
+    path = tmp_path / "a.csv"
+    path.write_text(f"{first}\n{first}\n")
+    for asked in ({"label": "label"}, {"columns": "review"}, {}):
+        with pytest.raises(InputError) as error:
+            open_corpus(path, **asked)  # type: ignore[arg-type]
+        assert offered in str(error.value)
+    documents = list(open_corpus(path, columns=columns, label=label).documents())
+    assert len(documents) == 2
+    assert documents[0].text in first
+    assert documents[0].notes == (None if label is None else first.split(",")[-1])
+
+
+@pytest.mark.parametrize(("name", "mark"), [("a.csv", ","), ("a.tsv", "\t")])
+def test_a_line_with_too_many_fields_is_counted_and_no_text(tmp_path: Path, name: str, mark: str) -> None:
+    lines = ["id,review,stars", "1,good,5", "900,too,many,columns,here", "2,bad,1,", "3,short", "4,fine,4"]
+    (tmp_path / name).write_text("\n".join(lines).replace(",", mark))
+    skipped: Counter[str] = Counter()
+    documents = list(open_corpus(tmp_path / name, columns="review", label="stars").documents(skipped))
+    assert [(each.text, each.notes) for each in documents] == [("good", "5"), ("bad", "1"), ("fine", "4")]
+    assert skipped == {"with too many fields": 1, "missing column": 1}
+    numbered = open_corpus(tmp_path / name, columns=(1,)).documents()
+    assert "too" in [each.text for each in numbered], "without names nobody says how many there are"

@@ -74,7 +74,40 @@ def test_layers_and_heads_can_be_chosen() -> None:
     (shown,) = page.stacks[0].quantities
     assert (shown.layers, shown.heads) == ((1,), (2, 0))
     np.testing.assert_array_equal(shown.values, ALPHA[[1]][:, [2, 0]])
-    assert page.start == {"layer": 1, "heads": "0"}
+    assert page.start == {"stack": "self", "layer": 1, "head": 0, "heads": "0"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "start"),
+    [
+        ({"layer": 1, "heads": [2]}, {"layer": 1, "head": 2, "heads": "2"}),
+        ({"layer": 1, "heads": 2}, {"layer": 1, "head": 2, "heads": "2"}),
+        ({"layer": 0, "heads": [2, 1]}, {"layer": 0, "head": 2, "heads": "2,1"}),
+        ({"layer": 0, "heads": [2, 1], "head": 1}, {"layer": 0, "head": 1, "heads": "2,1"}),
+        ({"layer": np.int64(1), "head": np.int64(2)}, {"layer": 1, "head": 2, "heads": "2"}),
+        ({"layer": 1}, {"layer": 1}),
+        ({"include_layers": [1], "layer": 1, "heads": [1]}, {"layer": 1, "head": 1, "heads": "1"}),
+    ],
+)
+def test_a_page_opens_at_the_head_that_was_asked_for(asked: dict, start: dict) -> None:
+    """The heading said L2.H0 of curves of L2.H3."""
+    page = page_of_tensors(ALPHA, TOKENS, **asked)
+    assert page.start == {"stack": "self", **start}
+    assert not any(note.startswith("The page opens at") for note in page.notes), "nothing chose it but who asked"
+
+
+@pytest.mark.parametrize(("layer", "stack"), [(None, "cross"), (1, "cross"), (2, "encoder")])
+def test_tensors_of_a_translation_open_on_cross_attention(layer: int | None, stack: str) -> None:
+    page = page_of_tensors(
+        encoder_attention=softmax((3, 3, 5, 5)),
+        decoder_attention=softmax((2, 3, 4, 4), 1),
+        cross_attention=softmax((2, 3, 4, 5), 2),
+        encoder_tokens=TOKENS,
+        decoder_tokens=["w", "x", "y", "z"],
+        layer=layer,
+    )
+    assert page.start is not None
+    assert page.start["stack"] == stack
 
 
 @pytest.mark.parametrize(
@@ -105,6 +138,13 @@ def test_layers_and_heads_can_be_chosen() -> None:
         ({"attention": ALPHA, "tokens": TOKENS, "include_heads": ["L0.H1"]}, r"as in heads=\[3\]"),
         ({"attention": ALPHA, "tokens": TOKENS, "sentence_b_start": 9}, "0 … 5; got 9"),
         ({"attention": ALPHA, "tokens": TOKENS, "include_layers": [2]}, "Layer numbers must lie in 0 … 1"),
+        ({"attention": ALPHA, "tokens": TOKENS, "layer": 2}, "that it holds, 0 … 1, but layer 2 was asked for; name"),
+        ({"attention": ALPHA, "tokens": TOKENS, "heads": [0, 99]}, "holds, 0 … 2, but head 99 was asked for; name one"),
+        ({"attention": ALPHA, "tokens": TOKENS, "head": -1}, "holds, 0 … 2, but head -1 was asked for"),
+        ({"attention": ALPHA, "tokens": TOKENS, "include_heads": [0, 2], "heads": [1]}, "holds, 0, 2, but head 1 was"),
+        ({"attention": ALPHA, "tokens": TOKENS, "heads": ["L0.H1"]}, "but head 'L0.H1' was asked for"),
+        ({"attention": ALPHA[0], "tokens": TOKENS}, r"one of \(3, 5, 5\) was given; a layer by itself .*, \[att\]"),
+        ({"attention": list(ALPHA[0]), "tokens": TOKENS}, r"but layer 0 is \(5, 5\); a layer by itself .*, \[att\]"),
     ],
 )
 def test_bad_input_is_refused_with_what_to_do(arguments: dict[str, object], message: str) -> None:
@@ -124,7 +164,7 @@ def test_a_view_is_shown_and_saved(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"html_action": "return"}, r"hw.view\(…\).save\(path\), or hw.view\(…\)._repr_html_\(\)"),
+        ({"html_action": "return"}, r"hw.view\(…\).save\(path\), or hw.view\(…\).html\(\) for its text"),
         ({"tokenizer": None}, "query_key"),
         ({"colour": "red"}, "A page of tensors takes tokens, .*include_layers.*, but 'colour' was passed"),
         ({"display_mode": "blue"}, "must be 'light' or 'dark', but got 'blue'"),
@@ -137,7 +177,7 @@ def test_bertvizs_other_arguments_are_refused_in_a_line(given: dict[str, object]
 
 def test_bertvizs_other_arguments_are_taken() -> None:
     shown = view(ALPHA, TOKENS, 3, html_action="view", prettify_tokens=False, display_mode="dark", layer=1, head=2)
-    assert shown.page.start == {"layer": 1, "heads": "2", "theme": "dark"}
+    assert shown.page.start == {"stack": "self", "layer": 1, "head": 2, "heads": "2", "theme": "dark"}
     with pytest.raises(InputError, match=r"After sentence_b_start every argument goes by its name"):
         view(ALPHA, TOKENS, 3, True)
 

@@ -181,6 +181,19 @@ def test_the_page_of_a_reopened_trace_says_why_it_has_no_answer(load: Callable[.
     assert note in again.notes
 
 
+def test_the_page_of_a_translation_made_in_python_says_what_the_command_says(load: Callable[..., Any]) -> None:
+    model = load("demo-nmt", task="translation")
+    given, own = model.trace("Der Hund bellt.", "The dog barks."), model.trace("Der Hund bellt.")
+    said = "The target read here: “The dog barks.” (24\u00a0% a token, geometric mean)"
+    for choices in ({"quantities": ["raw"]}, {"besides": ()}):
+        assert view_of(given, **choices).page.answer == said
+    assert "The target read here: \\u201cThe dog barks." in page_of(given, quantities=["raw"])
+    assert "The target read here" in frame(given), "a notebook's cell"
+    assert page_of_trace(own, quantities=["raw"]).answer.startswith("It translates this as: “The dog ")
+    without = load("demo-nmt", task=None).trace("Der Hund bellt.", "The dog barks.")
+    assert page_of_trace(without, quantities=["raw"]).answer == "", "a model without its head says nothing"
+
+
 @pytest.mark.parametrize(("tokens", "heads"), [(0, 21600), (60, 6), (120, 1), (128, 1), (129, 0), (512, 0)])
 def test_other_weights_are_computed_while_they_are_cheap(tokens: int, heads: int) -> None:
     assert affordable(tokens) == heads

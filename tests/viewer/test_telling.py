@@ -143,12 +143,47 @@ def test_cross_attention_opens_on_the_head_that_pairs_words_up_and_not_on_the_sh
     maps = np.zeros((1, 2, 3, 4), np.float32)
     maps[0, 0, :, 1] = 0.95, 0.9, 0.9  # the sharpest, but all of it on one word
     maps[0, 1, 0, 1], maps[0, 1, 1, 2], maps[0, 1, 2, 0] = 0.6, 0.7, 1.0
-    start = opening(crossed(maps))
+    stack = crossed(maps)
+    start = opening(stack)
     assert (start["head"], start["token"]) == (1, 1), "the row that reads dogs, and writes bark"
-    (note,) = opening_note(start)
+    (note,) = opening_note(start, stack)
     assert note.startswith("The page opens at L0.H1: of all heads here it pairs the words of both sides most clearly (")
-    (note,) = opening_note({**start, "stack": "self"})
+    (note,) = opening_note({**start, "stack": "self"}, stack)
     assert note.startswith("The page opens at L0.H1: of all heads here it looks most sharply at words further away")
+
+
+@pytest.mark.parametrize(("first", "token"), [(0.8, 1), (0.9, 0)])
+def test_the_row_of_a_special_token_gives_way_to_one_that_is_paired_half_as_clearly(first: float, token: int) -> None:
+    """demo-nmt opened at the row of <pad>, which writes the article that a sentence begins with."""
+    maps = np.zeros((1, 2, 3, 4), np.float32)
+    maps[0, 1, 0, 1], maps[0, 1, 1, 2] = first, 0.4
+    assert opening(crossed(maps))["token"] == token
+
+
+@pytest.mark.parametrize(("other", "head"), [(0.6, (1, 2)), (0.3, (1, 0))])
+def test_a_map_that_should_not_be_shown_gives_way_to_one_that_is_half_as_telling(
+    other: float, head: tuple[int, int]
+) -> None:
+    """demo-base opened at a head whose first lamp is red."""
+    maps = raw()
+    maps[1, 0, :, 1] = 1.0
+    maps[1, 2, :, 1] = other
+    known = stack_of(maps)
+    assert known.facts is not None
+    start = opening(known)
+    assert (start["layer"], start["head"]) == (1, 0), "no lamp forbids it"
+    (note,) = opening_note(start, known)
+    assert "of all heads here it looks most sharply" in note
+    known.facts.lamps[1, 0] = lamps(Head(null_share=0.9, unique_rows=0.0, carried=0.9, parked=0.1))
+    assert known.facts.lamps[1, 0].showing == "no"
+    start = opening(known)
+    assert (start["layer"], start["head"]) == head
+    (note,) = opening_note(start, known)
+    assert (f"L{head[0]}.H{head[1]}: of the heads here that no red lamp forbids it looks" in note) == (other == 0.6)
+    for place in np.ndindex(2, 3):
+        known.facts.lamps[place] = known.facts.lamps[1, 0]
+    start = opening(known)
+    assert (start["layer"], start["head"]) == (1, 0), "where all are forbidden they compete as before"
 
 
 def test_nothing_is_told_of_what_has_no_heads() -> None:

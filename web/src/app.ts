@@ -51,6 +51,9 @@ function severalName({ view, layer }: State, quantity: Quantity, headAt: number)
   return view === "layers" && quantity.kind === "attention" ? `head ${quantity.heads[headAt]} of every layer` : "every layer";
 }
 
+/** To the chosen token of a long text, which is below the first window: what is drawn is drawn there. */
+const wayTo = ({ node, name }: Drawing["chosen"] & object): HTMLElement => el("button", { class: "quiet", "data-tool": "chosen", click: () => node.scrollIntoView({ block: "center" }) }, `Go down to the chosen token, \u201c${name}\u201d`);
+
 const BEGINS = 120; // characters of the text that a picture keeps
 
 const VIEWS: Record<ViewName, View> = { head: headView, model: modelView, matrix: matrixView, compare: compareView, text: textView, layers: layersView };
@@ -140,8 +143,9 @@ export class App {
     const one = state.view !== "model" && state.view !== "layers" && !(state.view === "head" && state.heads.split(",").length !== 1) && state.heads !== "" && !(state.view === "head" && state.heads === "all");
     const name = one ? headName(quantity.layers[layerAt]!, quantity.heads[headAt]!, quantity) : severalName(state, quantity, headAt);
     const empty = (quantity.peak[layerAt]?.[headAt] ?? 0) === 0 && quantity.name === "alternative" && one;
+    const which = stack.name === "cross" ? "cross-attention" : page.stacks.length > 1 ? stackName(stack.name).toLowerCase() : "";
     this.words.replaceChildren(
-      el("h2", {}, [quantity.label, stack.name === "cross" ? "cross-attention" : "", name].filter(Boolean).join(", ")),
+      el("h2", {}, [quantity.label, which, name].filter(Boolean).join(", ")),
       stack.name === "cross" ? el("p", { class: "foretells" }, foretells(stack.queries.tokens, state.token)) : "",
       el("p", {}, empty ? "Other weights were not computed for this head; the badge below says for which they were." : quantity.about),
     );
@@ -149,6 +153,7 @@ export class App {
       drawing?.scale ? scaleBar(drawing.scale, palette, quantity, state, drawing.tint) : "",
       el("p", { class: "treatment" }, [drawing?.says, ...treatment(page, place, state)].filter(Boolean).join(" ")),
     );
+    if (drawing?.chosen && drawing.chosen.node.getBoundingClientRect().top + scrollY > innerHeight) this.words.append(wayTo(drawing.chosen));
     this.root.dataset.shown = `${stack.name} ${quantity.name} ${quantity.layers[layerAt]} ${quantity.heads[headAt]}`;
   }
 

@@ -23,6 +23,7 @@ export interface Drawing {
   svg(): SVGSVGElement;
   scale: Scale | null;
   says?: string;
+  chosen?: { node: SVGElement; name: string } | null; // the token that is kept
   tint?: string; // where strength is drawn as opacity, the colour that shows it in the legend
 }
 

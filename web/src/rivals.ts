@@ -23,12 +23,16 @@ export function rivalsOf({ own, low, high, change }: Rivals, key: number, names:
   const moves = own.map((value, at) => Math.max(Math.abs(high[at]! - low[at]!), value));
   const kept = [...own.keys()].sort((a, b) => moves[b]! - moves[a]! || a - b).slice(0, SHOWN).sort((a, b) => a - b);
   const bars = kept.map((at) => barOf(names[at] ?? "", own[at]! / top, at === key));
+  const others = [...own.keys()].filter((at) => !kept.includes(at));
+  const rest = el("span", { class: "why-part" });
+  const more = others.length ? [el("li", { class: "rival-rest" }, el("span", { class: "why-name" }, others.length > 1 ? `${others.length} others together` : "1 other"), el("span", { class: "why-track" }), rest)] : [];
   const says = el("output", { class: "rival-says" });
   const slider = el("input", { type: "range", min: least, max: most, step: (most - least) / 200, "aria-label": `Weight of ${names[key] ?? ""}`, "data-control": "rival" });
   const box = el("div", { class: "why-rivals" });
   const show = (weight: number) => {
     const row = rowAt(weight);
     bars.forEach((bar, at) => bar.set(row[kept[at]!]!, top));
+    rest.textContent = weightText(others.reduce((total, at) => total + row[at]!, 0));
     const sum = row.reduce((total, value) => total + value, 0);
     Object.assign(box.dataset, { weight: String(row[key]), sum: String(sum), least: String(Math.min(...row)) });
     says.textContent = `${digits(row[key]!)} (the model's own: ${digits(mine)}; it can be anything from ${digits(least)} to ${digits(most)})`;
@@ -36,11 +40,13 @@ export function rivalsOf({ own, low, high, change }: Rivals, key: number, names:
   slider.addEventListener("input", () => show(Number(slider.value)));
   const back = el("button", { class: "quiet", "data-tool": "rival-back", click: () => ((slider.value = String(mine)), show(mine)) }, "the model's own");
   const words = `Drag the weight of \u201c${names[key] ?? ""}\u201d. The other weights move with it, all of them at least 0 and together ${numberText(own.reduce((a, b) => a + b, 0))} as before, and the head puts out the same vector (to ${numberText(change)} of its length): nothing later in the model can tell these weights from its own.`;
-  box.append(el("h4", {}, "Other weights, same output"), el("p", {}, words), where, el("label", { class: "rival" }, slider, says, back), el("ul", {}, ...bars.map((bar) => bar.node)));
+  box.append(el("h4", {}, "Other weights, same output"), el("p", {}, words), where, el("label", { class: "rival" }, slider, says, back), el("ul", {}, ...bars.map((bar) => bar.node), ...more));
   slider.value = String(mine);
   show(mine);
   return box;
 }
+
+const weightText = (value: number): string => numberText(Math.abs(value) < 5e-5 ? 0 : value);
 
 function barOf(label: string, own: number, chosen: boolean): { node: HTMLElement; set(value: number, top: number): void } {
   const [bar, number] = [el("span", { class: "why-bar" }), el("span", { class: "why-part" })];
@@ -49,7 +55,7 @@ function barOf(label: string, own: number, chosen: boolean): { node: HTMLElement
   const node = el("li", { class: chosen ? "chosen" : "" }, el("span", { class: "why-name" }, label), el("span", { class: "why-track" }, bar, mark), number);
   const set = (value: number, top: number) => {
     bar.style.width = `${(100 * Math.max(0, value)) / top}%`;
-    number.textContent = numberText(Math.abs(value) < 5e-5 ? 0 : value);
+    number.textContent = weightText(value);
     node.dataset.weight = String(value);
   };
   return { node, set };

@@ -19,7 +19,10 @@ async function start(): Promise<void> {
     tabs.forEach((button, name) => button.setAttribute("aria-selected", String(name === tab)));
     ask.node.hidden = tab !== "text";
     shelf.node.hidden = tab !== "stored";
-    if (tab === "stored") void shelf.show(decodeURIComponent(location.hash.replace(/^#stored\/?/, "")));
+    if (tab === "stored") {
+      const [at, head] = location.hash.replace(/^#stored\/?/, "").split("&head=");
+      void shelf.show(decodeURIComponent(at!), decodeURIComponent(head ?? ""));
+    }
   };
   for (const [name, label] of Object.entries(TABS)) tabs.set(name as Tab, el("button", { role: "tab", "data-tab": name, click: () => (location.hash = name === "text" ? "" : name) }, label));
   const turn = el("button", { click: () => theme.turn(), title: "Light or dark", "aria-label": "Light or dark", "data-tool": "theme" }, "◐");

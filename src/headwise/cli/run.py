@@ -250,7 +250,7 @@ def _that_ask_the_first() -> list[list[str]]:
 
 def _summary(result: Result) -> None:
     """A few lines: what was read, what was skipped and why, where it is."""
-    from headwise.cli.tables import say, terminal
+    from headwise.cli.printed import say, terminal
 
     manifest = result.manifest
     what = (

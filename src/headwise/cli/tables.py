@@ -6,14 +6,14 @@ a file or a pipe nothing is cut, unless COLUMNS says how wide it is.
 
 from __future__ import annotations
 
-import os
-import sys
+import re
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
 import polars as pl
 
+from headwise.cli.printed import say, terminal
 from headwise.errors import InputError
 from headwise.results.result import Result
 from headwise.results.shown import FIRST_BY, TELLING, UNITS, number, shown
@@ -22,7 +22,10 @@ from headwise.text.terminal import visible
 ROWS = 24  # unless all are asked for
 TEXT = 24  # columns of the terminal that a longer text has at least
 GAP = 2  # between columns
-PLACES = {"layer", "head", "layer_a", "head_a", "layer_b", "head_b"}  # which a name tells too
+PLACES = {  # which a name tells too
+    "layer": "name", "head": "name", "layer_a": "a", "head_a": "a", "layer_b": "b", "head_b": "b",
+    "matched_layer": "matched",
+}  # fmt: skip
 
 
 def chosen(table: pl.DataFrame, where: str | None, sort: str | None, first_by: Sequence[str] = ()) -> pl.DataFrame:
@@ -45,12 +48,20 @@ def _column(by: str) -> str:
     >>> _column("-value"), _column("part=head")
     ('value', 'part')
     """
-    return by.lstrip("-").partition("=")[0]
+    return re.split("[=<]", by.lstrip("-"))[0]
 
 
 def _key(by: str, table: pl.DataFrame | None = None) -> pl.Expr:
-    """What to sort by: a column, or where it has a value, those rows first; words of a `table` in its own order."""
+    """What to sort by: a column; or rows first where it has a value (`*`: any), or is before another column.
+
+    Words of a `table` are in its own order.
+    """
+    name, before, other = by.lstrip("-").partition("<")
+    if before:
+        return pl.col(name) >= pl.col(other)
     name, equals, value = by.lstrip("-").partition("=")
+    if value == "*":
+        return pl.col(name).is_null()
     if table is not None and not equals and table[name].dtype == pl.String:
         return pl.col(name).cast(pl.Enum(table[name].drop_nulls().unique(maintain_order=True)))
     return pl.col(name) != value if equals else pl.col(name)
@@ -75,11 +86,14 @@ def print_table(result: Result, *, whole: bool, where: str | None = None, sort: 
                 first_by: Sequence[str] = ()) -> None:  # fmt: skip
     """The columns that tell rows apart, rounded; what is the same in all of them is said once."""
     by = [sort] if sort is not None else [] if whole else list(first_by or FIRST_BY)
-    table, width = chosen(shown(result.table), where, sort, by), terminal()
+    table, width = shown(result.table), terminal()
+    table = chosen(table if whole or sort is not None else by_size(table), where, sort, by)
     same = [] if whole else _same(table)
     say(_once("in every row", table, same), width)
     rest = _without(table, same)
-    rows, left, cut = rest if whole else rest.head(ROWS), list[str](), False
+    left = [] if whole or width is None else _named(rest, by)
+    rest, bare, cut = rest.drop(left), list[str](), False
+    rows = rest if whole else rest.head(ROWS)
     if width is None:
         _print(rows, _widths(rows, None), None, whole=True)
     elif _wide(_widths(rows, None)) <= width or whole:
@@ -90,34 +104,44 @@ def print_table(result: Result, *, whole: bool, where: str | None = None, sort: 
         same = [name for name in _same(rows) if rows[name][0] is not None]
         say(_once("in these rows", rows, same), width)
         rows = _without(rows, same)
-        widths = _widths(rows, TEXT)
-        fitting = _fitting(_order(rows, by), widths, width)
+        widths, order = _widths(rows, TEXT), _order(rows, by)
+        fitting = _fitting(order, widths, width)
+        if any(name in TELLING and name not in fitting for name in order):
+            bare = [name for name in _ends(rows.columns) if name in TELLING]
+            rows = rows.drop([end for name in bare for end in _ends(rows.columns)[name]])
+            widths = _widths(rows, TEXT)
+            fitting = _fitting(order, widths, width)
         cut = _print(rows, {name: widths[name] for name in widths if name in fitting}, width, whole=False)
-        left = [name for name in widths if name not in fitting]
-    say(_left_out(left, len(rest) - len(rows), f"{result.folder}/table.parquet", cut=cut), width)
+        left += [name for name in widths if name not in fitting]
+        bare = [name for name in bare if name in fitting]
+    say(_left_out(left, len(rest) - len(rows), f"{result.folder}/table.parquet", bare=bare, cut=cut), width)
 
 
-def terminal() -> int | None:
-    """How wide what is printed may be; None in a file or a pipe."""
-    from rich.console import Console
-
-    return Console().width if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit() else None
-
-
-def say(line: str, width: int | None, indent: str = "  ") -> None:
-    """A line, indented; on a terminal it goes on below, between words. Nothing of an empty one."""
-    lines = wrap(visible(line), width or sys.maxsize, initial_indent=indent, subsequent_indent=f"{indent}  ",
-                 break_long_words=False, break_on_hyphens=False)  # fmt: skip
-    if line:
-        print("\n".join(lines))
+def by_size(table: pl.DataFrame) -> pl.DataFrame:
+    """A comparison's rows with the largest changes first, in units of the number's spread, as on its page."""
+    if not {"what", "a", "b", "change"} <= {*table.columns}:
+        return table
+    spread = table.unpivot(["a", "b"], index="what").group_by("what").agg(spread=pl.col("value").std())
+    table = table.join(spread, on="what", how="left", maintain_order="left")
+    size = (table["change"] / table["spread"]).abs().fill_nan(0.0)
+    return table.drop("spread")[size.arg_sort(descending=True, nulls_last=True)]
 
 
-def _left_out(columns: Sequence[str], rows: int, file: str, *, cut: bool = False) -> str:
+def _named(table: pl.DataFrame, by: Sequence[str]) -> list[str]:
+    """The places that the name of every row tells too, but those that rows are sorted by."""
+    asked = [each.lstrip("-") for each in by]
+    return [place for place, name in PLACES.items()
+            if {place, name} <= {*table.columns} and place not in asked
+            and table.n_unique([name, place]) == table[name].n_unique()]  # fmt: skip
+
+
+def _left_out(columns: Sequence[str], rows: int, file: str, *, bare: Sequence[str] = (), cut: bool = False) -> str:
     """
     >>> _left_out(["low", "high"], 1200, "out/table.parquet"), _left_out([], 0, "out/table.parquet")
     ('left out: columns low, high; 1,200 more rows; --all shows them, out/table.parquet has them', '')
     """
     left = [f"column{'s' if len(columns) > 1 else ''} {', '.join(columns)}"] if columns else []
+    left += [f"the interval{'s' if len(bare) > 1 else ''} of {', '.join(bare)}"] if bare else []
     left += [f"{rows:,} more row{'s' if rows > 1 else ''}"] if rows else []
     left += ["the ends of long texts"] if cut else []
     return f"left out: {'; '.join(left)}; --all shows them, {file} has them" if left else ""
@@ -178,7 +202,7 @@ def _keys(rows: pl.DataFrame) -> list[str]:
     """What tells rows apart: the columns before the first of numbers; no places where a name tells them too."""
     names = _printed(rows)
     first = next((at for at, name in enumerate(names) if rows[name].dtype.is_float()), len(names))
-    told = PLACES if {"name", "a"} & {*names} else set[str]()
+    told = {*PLACES} if {"name", "a"} & {*names} else set[str]()
     return [name for name in names[:first] if name not in told and rows[name].null_count() < len(rows)] or names[:1]
 
 

@@ -37,6 +37,8 @@ def class_of(model: Model, label: str | int) -> int | None:
     folded = {name.casefold(): at for name, at in names.items()}
     if text in names or (text.casefold() in folded and len(folded) == len(names)):
         return names.get(text, folded.get(text.casefold()))
+    if re.fullmatch(r"\d+\.0", text):  # as pandas writes 3 in a column where a value is missing
+        return class_of(model, text.removesuffix(".0"))
     if not text.isdecimal():
         return None
     numbers = _numbers(names)

@@ -55,14 +55,14 @@ def rates_by_layer(table: pl.DataFrame, colours: Mapping[str, str], *, panels: M
     """Columns `position`, `layer`, `quantity`, `aer`, `low`, `high`: a line a quantity, a panel a position."""
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
     charts = []
-    for number, (position, title) in enumerate(panels.items()):
+    for position, title in panels.items():
         part = table.filter(pl.col("position") == position)
         base = alt.Chart(part).encode(
             x=alt.X("layer:O", title="decoder layer (from 0)", axis=alt.Axis(labelAngle=0)),
             color=alt.Color("quantity:N", title=None, sort=list(colours), scale=scale),
             tooltip=["quantity:N", "layer:O", *(alt.Tooltip(f"{c}:Q", format=".3f") for c in ("aer", "low", "high"))],
         )
-        unit = alt.Y("aer:Q", title="AER" if not number else None, scale=alt.Scale(domain=[0, 1]))
+        unit = alt.Y("aer:Q", title="AER", scale=alt.Scale(domain=[0, 1]))
         lines = base.mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=44)).encode(y=unit)
         bars = base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q"), y2="high:Q")
         heading = alt.TitleParams(title, anchor="start", fontSize=13, fontWeight="normal")

@@ -2,8 +2,8 @@
 
 The whole drawing is scaled so that its width is the one asked for: as SVG at 96 pixels an inch, as PDF, PNG and TikZ by
 points; TikZ has the document's own font. Panels that would be too small to read beside each other stand below each
-other, as many a row as can be read. The caption has the title, what it says under it, the model and the corpus;
-the data is what was drawn, as CSV.
+other, as many a row as can be read, and the first of each row names what its axis has. The caption has the title, what
+it says under it, the model and the corpus; the data is what was drawn, as CSV.
 
 >>> inches("3.3in"), round(inches("84mm"), 3), inches("72pt")
 (3.3, 3.307, 1.0)
@@ -101,10 +101,25 @@ def fitted(spec: dict[str, Any], paper: Paper) -> dict[str, Any]:
         return spec
     rest = {key: value for key, value in spec.items() if key not in ("hconcat", "concat", "columns")}
     for columns in range(len(panels), 0, -1):
-        spec = {**rest, "concat": panels, "columns": columns}
+        rows = [labelled(panel) if at % columns == 0 else panel for at, panel in enumerate(panels)]
+        spec = {**rest, "concat": rows, "columns": columns}
         if letters(spec, paper.width) >= READABLE:
             break
     return spec
+
+
+def labelled(panel: Any) -> Any:
+    """A panel with the labels that it had left to the one beside it.
+
+    >>> labelled({"y": {"axis": {"labels": False, "ticks": False, "title": None}}, "x": {"axis": {"ticks": False}}})
+    {'y': {'axis': {'title': None}}, 'x': {'axis': {'ticks': False}}}
+    """
+    if isinstance(panel, list):
+        return [labelled(part) for part in panel]
+    if not isinstance(panel, dict):
+        return panel
+    left = {"labels", "ticks"} if panel.get("labels") is False else set[str]()
+    return {key: labelled(part) for key, part in panel.items() if key not in left}
 
 
 def letters(spec: Mapping[str, Any], width: float) -> float:

@@ -19,9 +19,17 @@ UNITS = {  # of columns that mean the same in every table
     **dict.fromkeys(("accuracy", "chosen_accuracy", "visible"), "of 1"),
 }
 TELLING = (  # columns that are shown before others where there is little room
-    "show", "sink", "lamp_unique", "lamp_carries", "lamp_matters", "verdict", "gain", "best", "unit",
+    "show", "loose", "carried", "parked", "sink", "lamp_unique", "lamp_carries", "lamp_matters", "verdict",
+    "gain", "best", "unit",
 )  # fmt: skip
-FIRST_BY = ("-best", "-accuracy", "aer", "-deletion", "-gain")  # what is best, in tables whose study does not say
+FIRST_BY = (
+    "-best",
+    "-accuracy",
+    "aer",
+    "-deletion",
+    "-gain",
+    "-clear",
+)  # what is best, in tables whose study does not say
 SHARE = re.compile(r"(?<=\d)%")
 NOT_FINITE = re.compile(r"(?<![\w.-])[+-]?(?:nan|inf)(?=[%\s,;:.)/]|$)")  # as a format writes it
 

@@ -110,7 +110,8 @@ class Shop:
         return JSONResponse(stored.listed(self.results))
 
     def result(self, request: Request) -> Response:
-        return JSONResponse(stored.described(self.results, request.query_params.get("at", "")))
+        at, head = (request.query_params.get(key, "") for key in ("at", "head"))
+        return JSONResponse(stored.described(self.results, at, head))
 
     def table(self, request: Request) -> Response:
         content = stored.csv_of(self.results, request.query_params.get("at", ""))

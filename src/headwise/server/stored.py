@@ -11,15 +11,17 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from headwise.errors import InputError
 from headwise.models.packaged import called
+from headwise.plots.paper import labelled
 from headwise.results import Result, open_result
 from headwise.results.result import MANIFEST, STATE, TABLE, figure_file, read_manifest
 from headwise.results.shown import shown
+from headwise.studies.strongest import PATTERNS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,6 +34,7 @@ DEPTH, MOST = 5, 500  # folders below the root, and entries that are listed
 ROWS = 1000  # of a table that are shown; the CSV has all
 READABLE = 0.65  # of its own size, below which a figure is not read: as in reports/static/report.js
 SENTENCE = 24  # letters of a column's texts, in the mean, from where they are read and not looked up
+FOUND = {"stack", "name", "pattern", "place", "value", "text"}  # columns of `strongest`: where a head does what
 FIGURE = re.compile(r"[\w.-]+")
 
 
@@ -105,10 +108,13 @@ def opened(root: Path, at: str) -> Result:
     return open_result(folder)
 
 
-def described(root: Path, at: str) -> dict[str, Any]:
-    """What was run, and the first rows of its table, for JSON."""
+def described(root: Path, at: str, head: str = "") -> dict[str, Any]:
+    """What was run, and the first rows of its table, for JSON; of texts for each head those of `head` alone."""
     result = opened(root, at)
     manifest, table = result.manifest, read_first(result.table)
+    heads = heads_of(table)
+    if heads:
+        head, table = texts_of(table, heads, head)
     return {
         "at": at,
         "study": manifest.get("study"),
@@ -119,10 +125,39 @@ def described(root: Path, at: str) -> dict[str, Any]:
         "skipped": manifest.get("skipped"),
         "time": manifest.get("time"),
         "figures": [name for name in result.figures if FIGURE.fullmatch(name)],
+        "heads": heads,
+        "head": head if heads else "",
         "columns": table.columns,
         "rows": [[_plain(value) for value in row] for row in table.head(ROWS).rows()],
         "total": len(table),
     }
+
+
+def heads_of(table: pl.DataFrame) -> list[str]:
+    """The heads of a table of `strongest`, each with its stack where there are several; of any other table none."""
+    if FOUND - {*table.columns}:
+        return []
+    rows = table.select("stack", "name").unique(maintain_order=True).rows()
+    several = len({stack for stack, _ in rows}) > 1
+    return [f"{stack} {name}" if several else name for stack, name in rows]
+
+
+def texts_of(table: pl.DataFrame, heads: Sequence[str], head: str) -> tuple[str, pl.DataFrame]:
+    """The rows of a head (of the first stack unless it is named), or of all (""); each pattern's strongest first."""
+    import polars as pl
+
+    if head:
+        found = next((one for one in heads if one == head or one.endswith(f" {head}")), None)
+        if found is None:
+            raise MissingError("The result has no head of that name; choose from the list.")
+        stack, _, name = found.rpartition(" ")
+        head, table = found, table.filter(pl.col("name") == name, (pl.col("stack") == stack) | pl.lit(not stack))
+    patterns = table["pattern"].unique(maintain_order=True).to_list()
+    parts = [
+        table.filter(pattern=one).sort("value", descending=PATTERNS.get(one, ("", 1))[1] > 0, maintain_order=True)
+        for one in patterns
+    ]
+    return head, pl.concat(parts) if parts else table
 
 
 def read_first(table: pl.DataFrame) -> pl.DataFrame:
@@ -190,7 +225,7 @@ def below(spec: Mapping[str, Any]) -> dict[str, Any]:
     """
     rest = {key: value for key, value in spec.items() if key not in ("hconcat", "vconcat")}
     parts = spec.get("hconcat", spec.get("vconcat"))
-    return rest if parts is None else {**rest, "vconcat": [below(part) for part in parts]}
+    return rest if parts is None else {**rest, "vconcat": [labelled(below(part)) for part in parts]}
 
 
 def titled(spec: Mapping[str, Any], room: int) -> dict[str, Any]:

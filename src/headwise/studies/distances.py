@@ -76,6 +76,7 @@ class AllDistances(Study):
     """
 
     title: ClassVar[str] = "Which heads do the same"
+    first_by: ClassVar[tuple[str, ...]] = ("stack", "a<b", "js")
     captions: ClassVar[Mapping[str, str]] = {
         "fig6": "heads that attend alike are near each other; by layer, behaviour and cluster (Clark et al. 2019)",
     }

@@ -169,7 +169,7 @@ class Study(ABC):
     by_name: ClassVar[bool] = False  # True: in a report only where it is named
     first_by: ClassVar[
         tuple[str, ...]
-    ] = ()  # what `show` sorts by: COLUMN, -COLUMN (largest first), COLUMN=VALUE (first)
+    ] = ()  # what `show` sorts by: COLUMN, -COLUMN (largest first), COLUMN=VALUE or =* (first), a<b (first)
     fewest: ClassVar[int] = 1  # texts that it takes to say anything
     captions: ClassVar[Mapping[str, str]] = {}  # by figure: what is to be seen, in a line
     own_head: ClassVar[bool] = (

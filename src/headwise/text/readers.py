@@ -20,6 +20,7 @@ from headwise.text.streams import Stream
 
 LONGEST = 1 << 24  # bytes of a line or block; a binary file may have no line end at all
 MOST_CHARACTERS = 1_000_000  # of a text: no model reads more, and its words and tokens would take gigabytes to find
+LONGEST_NAME = 60  # of a column; a question as a name is about as long
 ROWS = 4096  # rows of parquet held at once
 USUAL_COLUMNS = (
     ("#1 String", "#2 String"),  # GLUE's MRPC
@@ -195,10 +196,15 @@ def read_csv(source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[
 
 def _table(source: Source, rows: Iterator[list[str]], skipped: Counter[str]) -> Iterator[Text]:
     """Rows of fields, the first of which names them unless columns are given by number."""
-    columns, label = source.columns, source.label
+    columns, label, named = source.columns, source.label, None
     if not columns or not all(isinstance(column, int) for column in columns):
         header = next(rows, [""])
-        columns, label = pick_columns(source, header)
+        named = len(header)
+        try:
+            columns, label = pick_columns(source, header)
+        except InputError:
+            refuse_texts(source, header)
+            raise
         columns, label = [header.index(name) for name in columns], None if label is None else header.index(label)
     elif isinstance(label, str):
         raise InputError(
@@ -208,6 +214,9 @@ def _table(source: Source, rows: Iterator[list[str]], skipped: Counter[str]) -> 
     for fields in rows:
         if max(wanted) >= len(fields):
             skipped["missing column"] += 1
+            continue
+        if named is not None and any(map(str.strip, fields[named:])):  # nobody knows which of them is which
+            skipped["with too many fields"] += 1
             continue
         row = [fields[column] for column in wanted]
         yield from checked(row[: len(columns)], None if label is None else row[-1], skipped)
@@ -284,6 +293,34 @@ def pick_columns(source: Source, there: Sequence[str]) -> tuple[list[str], str |
         f"Corpus {source.name} must have {wanted}; it has: {', '.join(there)[:200]}; "
         f"pass {_offered(there, source.columns, label)} (in Python columns= and label=)."
     )
+
+
+def refuse_texts(source: Source, first: Sequence[str]) -> None:
+    """Where the first line of a table has a text and none of the names asked for, say how columns are numbered."""
+    asked = {str(name).casefold() for name in (*(source.columns or ()), source.label)}
+    cut = len(first) == 1 and any(mark in first[0] for mark in SEPARATORS)
+    if cut or asked & {cell.casefold() for cell in first} or not any(map(is_text, first)):
+        return
+    text, *others = sorted(range(len(first)), key=lambda at: (-len(first[at]), -at))
+    short = [at for at in others if len(first[at].split()) == 1]
+    label = max(short, default=None)
+    said = first[text] if len(first[text]) <= LONGEST_NAME else f"{first[text][:LONGEST_NAME].rstrip()}…"
+    raise InputError(
+        f"Corpus {source.name} must have a first line with the names of its columns, but that is "
+        f"{said!r}; it seems to have none: name columns by number, from 0, as in --columns {text}"
+        + (f" (in Python columns=[{text}])." if label is None else
+           f" --label {label} (in Python columns=[{text}], label={label}).")
+    )  # fmt: skip
+
+
+def is_text(cell: str) -> bool:
+    """Whether a cell is too long for the name of a column, or a sentence.
+
+    >>> is_text("Satz A"), is_text("The plot is thin."), is_text("Was the film good?")
+    (False, True, False)
+    """
+    words = len(cell.split())
+    return len(cell) > LONGEST_NAME or (words > 2 and cell.rstrip().endswith((".", "!", "…")))
 
 
 def _offered(there: Sequence[str], columns: Sequence[str | int] | None, label: str | None) -> str:

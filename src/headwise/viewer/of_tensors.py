@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from jaxtyping import Float
@@ -18,7 +18,7 @@ from headwise.errors import InputError
 from headwise.quantities import ATTENTION, ROWS_UNKNOWN, Quantity
 from headwise.viewer.of_trace import array
 from headwise.viewer.payload import MARKS, Maps, Page, Side, Stack, numbers, pretty
-from headwise.viewer.telling import opening, opening_note
+from headwise.viewer.telling import opening, opening_note, opening_stack
 
 SPECIAL = {
     *("[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]", "[BOS]", "[EOS]", "<s>", "</s>", "<pad>", "<unk>", "<mask>"),
@@ -56,7 +56,10 @@ def page_of_tensors(
     """
     if display_mode not in (None, "light", "dark"):
         raise InputError(f"display_mode must be 'light' or 'dark', but got {display_mode!r}.")
-    heads = [head] if heads is None and head is not None else [heads] if isinstance(heads, int) else heads
+    if heads is None and head is not None:
+        heads = [head]
+    elif isinstance(heads, SupportsIndex):  # a number by itself
+        heads = [int(heads)]
     for tensors in (attention, encoder_attention, decoder_attention, cross_attention):
         if isinstance(tensors, Sequence):
             _layers(tensors)  # first, as arguments that are swapped are seen there
@@ -78,16 +81,56 @@ def page_of_tensors(
             "Something must be given to show: pass attention=, or encoder_, decoder_ or cross_attention=. If the model "
             f"gave None, {EAGER}."
         )
-    asked = {"layer": layer, "heads": None if heads is None else ",".join(map(str, heads))}
-    start = {name: value for name, value in asked.items() if value is not None} or opening(stacks[0])
+    asked = layer is not None or heads is not None
+    opened = opening_stack(stacks)
+    start = _start(stacks, layer, heads, head) if asked else opening(opened)
+    note = () if asked else opening_note(start, opened)
     start |= {} if display_mode is None else {"theme": display_mode}
     return Page(
         title=" ".join(word for word in stacks[0].queries.words if word not in SPECIAL),
         model=model,
         stacks=stacks,
-        notes=(WEIGHTS_ONLY, *opening_note(start)),
+        notes=(WEIGHTS_ONLY, *note),
         start=start,
     )
+
+
+def _start(
+    stacks: Sequence[Stack], layer: int | None, heads: Sequence[int] | None, head: int | None
+) -> dict[str, str | int]:
+    """The state that was asked for, of the stack that a page opens with, or else of one that has it."""
+    wanted = {"layer": [] if layer is None else [layer], "head": [*(heads or ()), *([] if head is None else [head])]}
+    has = [
+        stack
+        for stack in stacks
+        if all(one in _there(stack)[axis] for axis, numbered in wanted.items() for one in numbered)
+    ]
+    stack = opening_stack(has or stacks)
+    for axis, numbered in wanted.items():
+        there = _there(stack)[axis]
+        if wrong := [one for one in numbered if one not in there]:
+            raise InputError(
+                f"A page opens at a {axis} that it holds, {_in_words(there)}, but {axis} {wrong[0]!r} was asked for; "
+                "name one of these."
+            )
+    start: dict[str, str | int] = {"stack": stack.name} | {axis: int(few[0]) for axis, few in wanted.items() if few}
+    if head is not None:
+        start["head"] = int(head)
+    return start if heads is None else {**start, "heads": ",".join(str(int(one)) for one in heads)}
+
+
+def _there(stack: Stack) -> dict[str, tuple[int, ...]]:
+    return {"layer": stack.quantities[0].layers, "head": stack.quantities[0].heads}
+
+
+def _in_words(there: Sequence[int]) -> str:
+    """The numbers of layers or heads.
+
+    >>> _in_words((0, 1, 2)), _in_words((3, 5)), _in_words((4,))
+    ('0 … 2', '3, 5', '4')
+    """
+    run = len(there) > 1 and list(there) == list(range(there[0], there[-1] + 1))
+    return f"{there[0]} … {there[-1]}" if run else ", ".join(map(str, there))
 
 
 def _stack(
@@ -142,14 +185,19 @@ def stacked(tensors: Any) -> Float[np.ndarray, "layer head query key"]:
     """Tensors in any of bertviz's shapes, with the batch axis of length one taken away."""
     layers = [array(layer) for layer in _layers(tensors)]
     layers = [layer.reshape(layer.shape[1:]) if layer.ndim == 4 and layer.shape[0] == 1 else layer for layer in layers]
-    for layer in layers:
+    for at, layer in enumerate(layers):
         if layer.ndim == 4:
             raise InputError(
                 f"The attention must be of one text, but each layer has a batch of {len(layer)}; pick text i: "
                 "hw.view([layer[i : i + 1] for layer in attention], tokens)."
             )
         if layer.ndim != 3:
-            raise InputError(f"Each layer's attention must be (batch, heads, query, key); got {layer.shape}.")
+            whole = getattr(tensors, "shape", None)
+            got = f"layer {at} is {layer.shape}" if whole is None else f"one of {tuple(whole)} was given"
+            raise InputError(
+                "The attention must be tensors (batch, heads, query, key), one a layer, but "
+                f"{got}; a layer by itself goes in a list, [att], with att (heads, query, key)."
+            )
     other = next((at for at, layer in enumerate(layers) if layer.shape != layers[0].shape), None)
     if other is not None:
         raise InputError(

@@ -118,13 +118,14 @@ def page_of_trace(
     if syntax is not None:
         real = _real(trace)
         stacks = tuple(with_syntax(stack, syntax, None if real is None else real.model) for stack in stacks)
-    start = opening(opening_stack(stacks))
+    opened = opening_stack(stacks)
+    start = opening(opened)
     page = Page(
         title=written(trace.queries(trace.stacks[0])),
         model=f"{called(trace.model_name)}{getattr(trace, 'changed_by', '')}",
         stacks=stacks,
         missing=tuple(dict.fromkeys(missing)),
-        notes=(*opening_note(start), *_proof(trace)),
+        notes=(*opening_note(start, opened), *_proof(trace)),
         start=start,
         answer=answer_of(trace),
     )

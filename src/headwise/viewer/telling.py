@@ -2,7 +2,9 @@
 
 A page opens at the head that looks most sharply at words far away (further than the next one, in texts of more than
 SHORT tokens further than REACH) and less at a neighbour, among those that are no sinks, and at the token where it
-does so most; an encoder–decoder on its cross-attention, at the head that pairs words up best. The strip has, of the
+does so most; an encoder–decoder on its cross-attention, at the head that pairs words up best. A head whose map should
+not be shown (a red lamp) gives way to one that is ENOUGH as telling, and the row of a special token to such a row. The
+strip has, of the
 same stack, the head that looks most at the previous token, at the next one, at its own, most far away, from a
 repeated word to what followed it before (induction, where words are repeated), the sink that parks most, and the one
 whose map has least to do with its output, where the first lamp says the same. A head that its lamps call a sink is
@@ -26,6 +28,7 @@ REPEATED = 2  # words that were there before, from where induction is looked for
 SHORT, REACH = 16, 3  # tokens of a text, and how near a word may be, to be called near
 PAIRS = "it pairs the words of both sides most clearly (by its weights; `headwise align --gold` tells how right)"
 NEIGHBOURS = {"previous token": -1, "next token": 1, "the token itself": 0}
+ENOUGH = 0.5  # of the score of the most telling one, to be preferred to it
 A_SINK = "a sink"  # the head that parks most
 NULL = 0.05  # of the squared weights in the null space, from where a map is unlike what reaches the output
 
@@ -39,6 +42,7 @@ class Looks:
     far: Bool[np.ndarray, "query key"]
     square: bool  # attention of a text to itself
     sinks: Bool[np.ndarray, "layer head"]
+    forbidden: Bool[np.ndarray, "layer head"]  # by a red lamp
 
 
 def looks(stack: Stack) -> Looks | None:
@@ -51,10 +55,11 @@ def looks(stack: Stack) -> Looks | None:
     words = asks[:, None] & (~parking(stack.keys, causal=causal))
     reach = REACH if alpha.shape[3] > SHORT else 1
     near = np.abs(np.subtract.outer(np.arange(alpha.shape[2]), np.arange(alpha.shape[3]))) <= reach
-    sinks = np.zeros(alpha.shape[:2], bool)
+    sinks = forbidden = np.zeros(alpha.shape[:2], bool)
     if stack.facts is not None:
         sinks = np.array([[lit.sink for lit in row] for row in stack.facts.lamps])
-    return Looks(alpha, words, words & ~(near & square), square, sinks)
+        forbidden = np.array([[lit.showing == "no" for lit in row] for row in stack.facts.lamps])
+    return Looks(alpha, words, words & ~(near & square), square, sinks, forbidden)
 
 
 def writes(queries: Side) -> Bool[np.ndarray, " query"]:
@@ -84,7 +89,7 @@ def opening(stack: Stack) -> dict[str, str | int]:
 
 def opening_head(stack: Stack) -> tuple[int, int] | None:
     """The place of the head that looks most sharply at words far away, in cross-attention of the one that pairs words
-    up best; never a sink's.
+    up best; never a sink's, and of one that no red lamp forbids where such a one is nearly as telling.
 
     Its score is the mean over rows of the largest weight on such a word, or `paired_weight`. Where all heads are sinks,
     they compete.
@@ -92,26 +97,47 @@ def opening_head(stack: Stack) -> tuple[int, int] | None:
     found = looks(stack)
     if found is None:
         return None
-    score = _sharpness(found) if found.square else paired_weight(found)
-    if not found.sinks.all():
-        score = np.where(found.sinks, -1.0, score)
-    layer, head = np.unravel_index(int(score.argmax()), score.shape)
+    score = _opening_score(found)
+    layer, head = np.unravel_index(int(preferred(score, ~found.forbidden).argmax()), score.shape)
     return int(layer), int(head)
+
+
+def _opening_score(found: Looks) -> Float[np.ndarray, "layer head"]:
+    score = _sharpness(found) if found.square else paired_weight(found)
+    return score if found.sinks.all() else np.where(found.sinks, -1.0, score)
+
+
+def preferred(score: np.ndarray, those: np.ndarray) -> np.ndarray:
+    """The score with all others at -1, where one of `those` has ENOUGH of the largest; else the score as it is.
+
+    >>> preferred(np.array([0.4, 0.2, 0.1]), np.array([False, True, True]))
+    array([-1. ,  0.2,  0.1])
+    >>> preferred(np.array([0.5, 0.2, 0.1]), np.array([False, True, True]))
+    array([0.5, 0.2, 0.1])
+    """
+    best = np.where(those, score, -1.0).max(initial=-1.0)
+    return np.where(those, score, -1.0) if best > 0 and best >= ENOUGH * score.max() else score
 
 
 def _token(stack: Stack, place: tuple[int, int]) -> int:
     found = looks(stack)
     assert found is not None
     weight = np.where(found.far, found.alpha[place], 0.0)
-    return int((weight if found.square else np.where(mutual(weight), weight, 0.0)).max(-1).argmax())
+    if found.square:
+        return int(weight.max(-1).argmax())
+    paired = np.where(mutual(weight), weight, 0.0).max(-1)
+    return int(preferred(paired, ~np.array(stack.queries.special, bool)).argmax())
 
 
-def opening_note(start: Mapping[str, str | int]) -> tuple[str, ...]:
+def opening_note(start: Mapping[str, str | int], stack: Stack) -> tuple[str, ...]:
     """Says that the first head shown was picked for its look, so that nobody takes it for a typical one."""
-    if "head" not in start:
+    found, place = looks(stack), opening_head(stack)
+    if "head" not in start or found is None or place is None:
         return ()
+    score = _opening_score(found)
+    among = "the heads here that no red lamp forbids" if score[place] < score.max() else "all heads here"
     does = PAIRS if start.get("stack") == "cross" else "it looks most sharply at words further away than the next one"
-    chosen = f"The page opens at L{start['layer']}.H{start['head']}: of all heads here {does}."
+    chosen = f"The page opens at L{start['layer']}.H{start['head']}: of {among} {does}."
     return (f"{chosen} It was chosen for that and is not a typical head.",)
 
 

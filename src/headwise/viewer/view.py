@@ -112,7 +112,7 @@ def _without_action(given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("html_action", "view") != "view":
         raise InputError(
             f"html_action={given['html_action']!r} is not taken, as hw.view always gives the page back; write "
-            "hw.view(…).save(path), or hw.view(…)._repr_html_() for its text."
+            "hw.view(…).save(path), or hw.view(…).html() for its text."
         )
     return {name: value for name, value in given.items() if name != "html_action"}
 

@@ -37,6 +37,8 @@ export interface Result {
   skipped: Record<string, number> | null;
   time: string | null;
   figures: string[];
+  heads: string[]; // whose texts the table has, if it is one of `strongest`
+  head: string; // the one whose texts these are; empty for all
   columns: string[];
   rows: Value[][];
   total: number;

@@ -1,11 +1,14 @@
 // Results and reports of the server's folder: a list, and what was chosen from it.
 
-import { el } from "../dom";
+import { el, setOptions } from "../dom";
 import { type About, escaped, get, type Result, sentence, type Stored, type Value } from "./api";
+import { type Click, cellsOver } from "./cells";
 import type { Theme } from "./theme";
 
 const LONG = 40; // letters of a cell that is broken into lines
 const EDGE = 26; // padding and borders between the shelf and a picture in it
+const FINDS = "strongest"; // the study that finds the texts in which a head does most of a pattern
+const CLICK = "Click a cell to read the texts in which its head does most of each pattern.";
 const NARROW = "(max-width: 800px)"; // as in serve.css
 
 export class Shelf {
@@ -22,21 +25,21 @@ export class Shelf {
     this.node.append(this.fold, this.main);
   }
 
-  /** The list anew, and the chosen entry: a folder of a result, or a report's file. */
-  async show(at: string): Promise<void> {
+  /** The list anew, and the chosen entry: a folder of a result, of which a head may be chosen, or a report's file. */
+  async show(at: string, head = ""): Promise<void> {
     const turn = ++this.turn;
     this.fold.open = at === "" || !matchMedia(NARROW).matches; // on a narrow screen what was chosen would be far below
-    const parts = await this.parts(at).catch((error: unknown) => [el("p", { class: "bad" }, sentence(error))]);
+    const parts = await this.parts(at, head).catch((error: unknown) => [el("p", { class: "bad" }, sentence(error))]);
     if (turn === this.turn) this.main.replaceChildren(...parts);
   }
 
-  private async parts(at: string): Promise<HTMLElement[]> {
+  private async parts(at: string, head: string): Promise<HTMLElement[]> {
     const stored = await get<Stored>("/api/stored");
     this.fill(stored, at);
     if (!stored.results.length && !stored.reports.length) return [el("p", {}, `There is nothing in ${this.about.results} yet. Run a study into it: headwise run surface --out ${this.about.results}/surface`)];
     if (at === "") return [el("p", {}, "Choose from the list.")];
     if (stored.reports.some((report) => report.at === at)) return [this.report(at)];
-    return this.result(await get<Result>(`/api/result?at=${encodeURIComponent(at)}`));
+    return this.result(await resultAt(at, head), stored);
   }
 
   private fill(stored: Stored, at: string): void {
@@ -50,23 +53,79 @@ export class Shelf {
     return el("iframe", { class: "shown", title: at, sandbox: "allow-scripts allow-downloads", src: `/files/${escaped(at)}#theme=${this.theme.name}` });
   }
 
-  private result(result: Result): HTMLElement[] {
+  private result(result: Result, stored: Stored): HTMLElement[] {
     const at = `at=${encodeURIComponent(result.at)}`;
     const skipped = Object.entries(result.skipped ?? {}).map(([reason, count]) => `${count} ${reason}`).join(", ") || "nothing";
     const facts = `${result.model} on ${result.corpus}: ${result.documents?.toLocaleString("en")} texts, ${result.tokens?.toLocaleString("en")} tokens; skipped: ${skipped}.`;
     const room = this.main.clientWidth > 2 * EDGE ? `&room=${this.main.clientWidth - 2 * EDGE}` : "";
-    const figures = result.figures.map((name) => figureOf(`/api/figure?${at}&name=${encodeURIComponent(name)}${room}`, `${result.study}, ${name}`));
-    const more = result.rows.length < result.total ? `The first ${result.rows.length} of ${result.total} rows; the file has all. ` : "";
+    const texts = new Texts(result);
+    const click = texts.click ?? elsewhere(result, stored);
+    const figures = result.figures.map((name) => figureOf(`/api/figure?${at}&name=${encodeURIComponent(name)}${room}`, `${result.study}, ${name}`, click && ((head, value) => click(`${stackOf(name)}${head}`, value)), () => result.head && texts.node.scrollIntoView()));
     const save = el("a", { href: `/api/table?${at}`, download: `${result.study}.csv` }, "Save as CSV");
-    return [el("h2", { class: "name" }, `${result.study} (${result.at})`), el("p", {}, facts), ...figures, sheet(result), el("p", { class: "small" }, more, save)];
+    return [el("h2", { class: "name" }, `${result.study} (${result.at})`), el("p", {}, facts), ...figures, texts.node, el("p", { class: "small" }, save)];
+  }
+}
+
+const resultAt = (at: string, head: string): Promise<Result> => get<Result>(`/api/result?at=${encodeURIComponent(at)}${head && `&head=${encodeURIComponent(head)}`}`);
+
+const linkTo = (at: string, head: string): string => `#stored/${encodeURIComponent(at)}${head && `&head=${encodeURIComponent(head)}`}`;
+
+/** The stack that a figure is of, where its name ends in one. */
+const stackOf = (figure: string): string => figure.replace(/^.*?(?:-(encoder|decoder|cross))?$/, (_, stack?: string) => (stack ? `${stack} ` : ""));
+
+/** Of a grid of heads in the same folder as a result of `strongest`: a click on a cell leads to the texts of its head. */
+function elsewhere(result: Result, { results }: Stored): Click | null {
+  const folder = (at: string) => at.split("/").slice(0, -1).join("/");
+  const found = results.find((each) => each.study === FINDS && each.model === result.model && each.corpus === result.corpus && folder(each.at) === folder(result.at));
+  return found ? (head) => (location.hash = linkTo(found.at, head)) : null;
+}
+
+/** The rows of the pattern whose largest number stood in the cell that was clicked come first. */
+function patternFirst({ columns, rows }: Result, value: number | null): Value[][] {
+  const [pattern, place, number] = ["pattern", "place", "value"].map((name) => columns.indexOf(name)) as [number, number, number];
+  const same = (row: Value[]) => value !== null && row[place] === 1 && Math.abs(Number(row[number]) - value) <= 1e-9 * Math.abs(value);
+  const first = rows.find(same)?.[pattern];
+  return first === undefined ? rows : [...rows.filter((row) => row[pattern] === first), ...rows.filter((row) => row[pattern] !== first)];
+}
+
+/** A table; one of texts that heads were found in has a choice of heads, each with its texts, the strongest first. */
+class Texts {
+  readonly node = el("div", { class: "texts" });
+  readonly click: Click | null;
+
+  constructor(private readonly result: Result) {
+    this.click = result.heads.length ? (head, value) => void this.choose(head, value) : null;
+    this.fill(result);
+  }
+
+  private async choose(head: string, value: number | null = null): Promise<void> {
+    const found = await resultAt(this.result.at, head);
+    history.replaceState(null, "", linkTo(found.at, found.head));
+    this.fill({ ...found, rows: patternFirst(found, value) });
+    this.node.scrollIntoView({ block: "start" });
+  }
+
+  private fill(found: Result): void {
+    const more = found.rows.length < found.total ? [el("p", { class: "small" }, `The first ${found.rows.length} of ${found.total} rows; the file has all.`)] : [];
+    this.node.replaceChildren(...(found.heads.length ? this.chosen(found) : []), sheet(found), ...more);
+  }
+
+  private chosen({ heads, head }: Result): HTMLElement[] {
+    const select = el("select", { "data-control": "texts-of", change: () => void this.choose(select.value) });
+    setOptions(select, [["", "every head"], ...heads.map((one): [string, string] => [one, one])], head);
+    const says = head ? `Texts in which ${head} does most of each pattern, the strongest first` : "Texts in which heads do most of each pattern, the strongest first";
+    return [el("h3", {}, says), el("label", { class: "small" }, "Texts of ", select)];
   }
 }
 
 /** A stored figure; it is drawn by the server, which takes a moment, so it says that it is coming. */
-function figureOf(source: string, alt: string): HTMLElement {
+function figureOf(source: string, alt: string, click: Click | null, drawn: () => void): HTMLElement {
   const figure = el("figure", { class: "coming", "aria-busy": "true" });
   const done = (...parts: (Node | string)[]) => (figure.classList.remove("coming"), figure.setAttribute("aria-busy", "false"), figure.append(...parts));
-  figure.append(el("img", { src: source, alt, loading: "lazy", load: () => done(), error: () => done(el("p", { class: "bad" }, `${alt} cannot be drawn; headwise show has the reason.`)) }));
+  const over = el("div", { class: "cells" });
+  const load = () => (done(), drawn(), click && void cellsOver(source, click).then((cells) => cells.length && (over.append(...cells), figure.append(el("figcaption", { class: "small" }, CLICK)))));
+  over.append(el("img", { src: source, alt, loading: "lazy", load, error: () => done(el("p", { class: "bad" }, `${alt} cannot be drawn; headwise show has the reason.`)) }));
+  figure.append(over);
   return figure;
 }
 

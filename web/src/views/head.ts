@@ -33,7 +33,9 @@ export const headView: View = async (root, context) => {
   const cells = rows.length * cols.length * shown.length;
   const cut = links.length === LINES ? ` The ${LINES.toLocaleString("en")} strongest of ${cells.toLocaleString("en")} links are drawn.` : "";
   const sign = quantity.signed ? " Dashed lines are negative." : "";
-  return { svg: () => standalone(picture), scale, tint: palette.ink, says: `Tokens on the left look at tokens on the right; the more solid a line, the stronger it is.${sign}${cut} Point at a token to follow it, click to keep it.` };
+  const node = picture.querySelector<SVGElement>(`.token.from[data-at="${pinned}"]`);
+  const chosen = node && { node, name: rows[pinned]!.name };
+  return { svg: () => standalone(picture), scale, chosen, tint: palette.ink, says: `Tokens on the left look at tokens on the right; the more solid a line, the stronger it is.${sign}${cut} Point at a token to follow it, click to keep it.` };
 };
 
 /** The strongest links of all heads, found by counting strengths: sorting millions of them would be felt. */

@@ -20,7 +20,14 @@
   const stacked = (spec) => {
     const { hconcat, ...rest } = spec;
     const parts = hconcat ?? rest.vconcat;
-    return parts ? { ...rest, vconcat: parts.map(stacked) } : rest;
+    return parts ? { ...rest, vconcat: parts.map((part) => labelled(stacked(part))) } : rest;
+  };
+  // A panel with the labels that it had left to the one beside it.
+  const labelled = (part) => {
+    if (Array.isArray(part)) return part.map(labelled);
+    if (part === null || typeof part !== "object") return part;
+    const left = part.labels === false ? ["labels", "ticks"] : [];
+    return Object.fromEntries(Object.entries(part).flatMap(([key, value]) => (left.includes(key) ? [] : [[key, labelled(value)]])));
   };
   // A title that is wider than the page is broken into lines, or it would make its whole chart small.
   const broken = (text, most) => [].concat(text ?? []).join(" ").split(" ").reduce((lines, word) => {

@@ -73,6 +73,7 @@ class Norms(Study):
     """
 
     title: ClassVar[str] = "What the weights carry"
+    first_by: ClassVar[tuple[str, ...]] = ("what=rho", "paper=fig3")
     captions: ClassVar[Mapping[str, str]] = {
         "fig3": "weights and lengths of the vectors that they carry, to each kind of token (Kobayashi et al. 2020)",
         "fig4": "to separators, head by head: the weight, and the length of what it weighs",

@@ -55,6 +55,7 @@ class NullSpace(Study):
     """
 
     title: ClassVar[str] = "What changes nothing"
+    first_by: ClassVar[tuple[str, ...]] = ("what=null_share", "head=*", "-value")
     captions: ClassVar[Mapping[str, str]] = {
         "rank": "rank, free directions and the share of rows whose weights are unique, by length",
         "fig1a": "how alike raw and effective attention are, by length (Brunner et al. 2020)",

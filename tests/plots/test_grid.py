@@ -1,0 +1,40 @@
+"""Grids of heads: no panel is a white rectangle without a word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from headwise.plots.grid import head_grid
+
+TITLES = {"null_share": "changes nothing", "carried": "follows the weights", "parked": "parked on no word"}
+
+
+def drawn(top: float | None = 1.0, **most: float) -> list[dict[str, Any]]:
+    """The panels of a grid whose largest values are `most`."""
+    rows = [{"what": what, "layer": 0, "head": head, "name": f"L0.H{head}", "value": value * head / 2}
+            for what, value in most.items() for head in range(3)]  # fmt: skip
+    tops = None if top is None else dict.fromkeys(TITLES, top)
+    return head_grid(pl.DataFrame(rows), {what: TITLES[what] for what in most}, tops=tops).to_dict()["hconcat"]
+
+
+def test_a_panel_that_is_0_everywhere_is_a_line_and_no_panel() -> None:
+    panels = drawn(null_share=0.0, carried=0.8, parked=0.5)
+    assert [panel["title"]["text"] for panel in panels] == ["follows the weights", "parked on no word"]
+    assert panels[0]["title"]["subtitle"] == ["changes nothing: 0 everywhere"]
+    assert "subtitle" not in panels[1]["title"]
+    alone = drawn(null_share=0.0, carried=0.0)
+    assert [panel["title"]["text"] for panel in alone] == [f"{TITLES[what]} (0 everywhere)"
+                                                           for what in ("null_share", "carried")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("most", "end", "said"), [(0.0123, 0.0123, "up to 0.012"), (0.1, 1.0, None), (0.7, 1.0, None)])
+def test_a_scale_ends_at_the_largest_value_where_a_tenth_of_it_would_be_more(
+    most: float, end: float, said: str | None
+) -> None:
+    colour = drawn(carried=most)[0]["encoding"]["color"]
+    assert colour["scale"]["domain"] == [0, end]
+    assert colour["legend"].get("title") == said
+    assert drawn(top=None, carried=most)[0]["encoding"]["color"]["legend"].get("title") is None
