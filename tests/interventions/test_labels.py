@@ -31,7 +31,7 @@ MIXED = model("0", "1", "one of 2")
         (STARS, "1 star", 0), (STARS, "1", 0), (STARS, "3", 2), (STARS, 3, 2), (STARS, "0", None), (STARS, "4", None),
         (PLAIN, "0", 0), (PLAIN, 2, 2), (PLAIN, "3", None), (PLAIN, "LABEL_1", 1), (PLAIN, "label_1", 1),
         (WORDS, "positive", 1), (WORDS, " NEGATIVE ", 0), (WORDS, "1", 1), (WORDS, "2", None), (WORDS, "good", None),
-        (WORDS, "-2", None), (WORDS, "1.0", None), (MIXED, "1", 1),
+        (WORDS, "-2", None), (WORDS, "1.0", 1), (WORDS, "1.5", None), (STARS, "3.0", 2), (MIXED, "1", 1),
         (model("a", "A"), "a", 0), (model("a", "A"), "A", 1),
     ],
 )  # fmt: skip

@@ -21,7 +21,7 @@ from headwise.results import write_result
 from headwise.server import answer, guard, stored
 from headwise.server import app as module
 from headwise.server.app import application
-from headwise.server.stored import READABLE, MissingError, broken, read_first, served, width_of
+from headwise.server.stored import READABLE, MissingError, below, broken, read_first, served, width_of
 from references.patience import patience
 
 PORT, HERE = 8123, "http://127.0.0.1:8123"
@@ -252,6 +252,12 @@ def test_a_result_is_shown_with_table_and_figures(client):
     assert figure.headers["content-type"] == "image/svg+xml"
     assert figure.text.startswith("<svg")
     refused(client.get("/api/figure", params={**at, "name": "../../x"}), 404)
+
+
+def test_a_panel_below_another_has_the_labels_that_it_had_left_to_the_one_beside_it() -> None:
+    """Of three panels of bars below each other two had no names."""
+    axis = {"encoding": {"y": {"axis": {"labels": False, "ticks": False, "title": None}}}}
+    assert below({"hconcat": [axis]}) == {"vconcat": [{"encoding": {"y": {"axis": {"title": None}}}}]}
 
 
 def test_panels_stand_below_each_other_where_they_would_be_too_small(client, root):
