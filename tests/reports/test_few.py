@@ -95,7 +95,7 @@ def test_one_text_decides_nothing_on_the_page(monkeypatch: pytest.MonkeyPatch) -
         "| Does what they name matter to the answer? | undecided | n = 1, and it takes 4 texts | `faithfulness` |"
         in lines
     )
-    assert f"| 50{NB}% of gain | no interval: too few texts (1) | 1 text |" in lines
+    assert f"| 50{NB}% of gain | no interval: too few texts (1) | 1 of 60 texts |" in lines
     assert "<td class='n muted'>undecided</td><td>n = 1, and it takes 4 texts" in html(page)
     said["faithfulness"] = [found("matters", "no", 4, "gain")]
     page = of(monkeypatch, said)

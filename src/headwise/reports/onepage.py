@@ -64,7 +64,7 @@ def block(found: Judgement) -> Iterable[str]:
     """The answer, its numbers, the tests, and what may be written; the report's first page has the same."""
     yield f'<p class="answer {KINDS[found.verdict]}">{LEAD[found.verdict]}</p>\n'
     yield f'<p class="short">{text(without_lead(found))}</p>\n'
-    yield from _numbers(found.numbers)
+    yield from _numbers(found)
     yield '<h2>The tests</h2>\n<div class="sheet"><table>\n'
     for study, tested, vote, because in found.votes:
         yield f'<tr><td>{text(question(study, tested))}</td><td class="n {KINDS[vote]}">{vote}</td>'
@@ -92,15 +92,21 @@ def without_lead(found: Judgement) -> str:
     return rest[:1].upper() + rest[1:]
 
 
-def _numbers(numbers: Sequence[Number]) -> Iterable[str]:
-    if not numbers:
+def asked_of(one: Number, found: Judgement) -> str:
+    """Of how many texts a number is; a study that takes many passes asks only the first of those that were read."""
+    read = found.facts["documents"]
+    return f"{one.n:,} of {shares.counted(read, 'text')}" if one.n < read else shares.counted(one.n, "text")
+
+
+def _numbers(found: Judgement) -> Iterable[str]:
+    if not found.numbers:
         return
     yield '<h2>The numbers, those that decided first</h2>\n<div class="sheet"><table>\n'
     yield "<thead><tr><th></th><th>95 % interval</th><th>n</th></tr></thead>\n"
-    for one in numbers:
+    for one in found.numbers:
         yield f"<tr><td><b>{amount(one)}</b> {text(one.says)}</td>"
         yield f"<td class='n' data-head='95 % interval'>{interval(one)}</td>"
-        yield f"<td class='n' data-head='n'>{shares.counted(one.n, 'text')}</td></tr>\n"
+        yield f"<td class='n' data-head='n'>{asked_of(one, found)}</td></tr>\n"
     yield "</table></div>\n"
 
 
@@ -111,7 +117,7 @@ def _list(lines: Sequence[str]) -> str:
 def markdown(found: Judgement, *, level: int = 1) -> str:
     """The same as Markdown."""
     head, sub = "#" * level, "#" * (level + 1)
-    rows = [f"| {amount(n)} {n.says} | {interval(n)} | {shares.counted(n.n, 'text')} |" for n in found.numbers]
+    rows = [f"| {amount(n)} {n.says} | {interval(n)} | {asked_of(n, found)} |" for n in found.numbers]
     tests = [f"| {question(s, tested)} | {vote} | {because} | `{s}` |" for s, tested, vote, because in found.votes]
     tests += [f"| {question(s, tested)} | undecided | {because} | `{s}` |" for s, tested, because in found.undecided]
     tests += [f"| {TESTED[one]} | not tested | {TESTED_BY[one]} | |" for one in found.not_tested]
