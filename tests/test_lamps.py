@@ -27,21 +27,21 @@ def test_a_head_that_is_well_by_every_question_is_green() -> None:
 @pytest.mark.parametrize(
     ("changes", "colour", "says"),
     [
-        ({"null_share": 0.05, "unique_rows": 0.95}, "green", "5 % of the squared weights change nothing if weights may be negative; 5 % of the rows may leave room for another distribution (none negative, sum 1); how far it may go was not asked (trace.attention_interval asks it of a row)."),
-        ({"null_share": 0.05, "unique_rows": 0.949}, "amber", "5 % of the squared weights change nothing if weights may be negative; 5.1 % of the rows may leave room for another distribution (none negative, sum 1); how far it may go was not asked (trace.attention_interval asks it of a row)."),
-        ({"null_share": 0.0, "unique_rows": None}, "amber", "0 % of the squared weights change nothing if weights may be negative; rows may leave room for another distribution (none negative, sum 1); how far it may go was not asked (trace.attention_interval asks it of a row)."),
-        ({"null_share": 0.051, "unique_rows": 0.95}, "amber", "5.1 % of the squared weights change nothing if weights may be negative; 5 % of the rows may leave room for another distribution (none negative, sum 1); how far it may go was not asked (trace.attention_interval asks it of a row)."),
-        ({"null_share": 0.3, "unique_rows": 0.0}, "amber", "30 % of the squared weights change nothing if weights may be negative; 100 % of the rows may leave room for another distribution (none negative, sum 1); how far it may go was not asked (trace.attention_interval asks it of a row)."),
-        ({"null_share": 0.31, "unique_rows": 0.0}, "red", "31 % of the squared weights change nothing if weights may be negative; 100 % of the rows may leave room for another distribution (none negative, sum 1); how far it may go was not asked (trace.attention_interval asks it of a row)."),
+        ({"null_share": 0.05, "unique_rows": 0.95}, "green", "5 % of the squared weights change nothing if weights may be negative or not sum to 1; 5 % of the rows may leave room for another distribution (none negative, sum 1); how far it may go was not asked (trace.attention_interval asks it of a row)."),
+        ({"null_share": 0.05, "unique_rows": 0.949}, "amber", "5 % of the squared weights change nothing if weights may be negative or not sum to 1; 5.1 % of the rows may leave room for another distribution (none negative, sum 1); how far it may go was not asked (trace.attention_interval asks it of a row)."),
+        ({"null_share": 0.0, "unique_rows": None}, "amber", "0 % of the squared weights change nothing if weights may be negative or not sum to 1; rows may leave room for another distribution (none negative, sum 1); how far it may go was not asked (trace.attention_interval asks it of a row)."),
+        ({"null_share": 0.051, "unique_rows": 0.95}, "amber", "5.1 % of the squared weights change nothing if weights may be negative or not sum to 1; 5 % of the rows may leave room for another distribution (none negative, sum 1); how far it may go was not asked (trace.attention_interval asks it of a row)."),
+        ({"null_share": 0.3, "unique_rows": 0.0}, "amber", "30 % of the squared weights change nothing if weights may be negative or not sum to 1; 100 % of the rows may leave room for another distribution (none negative, sum 1); how far it may go was not asked (trace.attention_interval asks it of a row)."),
+        ({"null_share": 0.31, "unique_rows": 0.0}, "red", "31 % of the squared weights change nothing if weights may be negative or not sum to 1; 100 % of the rows may leave room for another distribution (none negative, sum 1); how far it may go was not asked (trace.attention_interval asks it of a row)."),
         ({"null_share": 0.3}, "green", "No other weights give this output (30 % in the null space)."),
         ({"null_share": 0.6}, "amber",
-         "60 % of the squared weights change nothing if weights may be negative; yet no other distribution (none negative, sum 1) gives this output."),
+         "60 % of the squared weights change nothing if weights may be negative or not sum to 1; yet no other distribution (none negative, sum 1) gives this output."),
         ({"null_share": 0.0, "unique_rows": 0.9, "width": 0.05}, "green",
-         "0 % of the squared weights change nothing if weights may be negative; as a distribution (none negative, sum 1) each could be another within 0.05."),
+         "0 % of the squared weights change nothing if weights may be negative or not sum to 1; as a distribution (none negative, sum 1) each could be another within 0.05."),
         ({"null_share": 0.0, "unique_rows": 0.9, "width": 0.06}, "amber",
-         "0 % of the squared weights change nothing if weights may be negative; as a distribution (none negative, sum 1) each could be another within 0.06."),
+         "0 % of the squared weights change nothing if weights may be negative or not sum to 1; as a distribution (none negative, sum 1) each could be another within 0.06."),
         ({"null_share": 0.0, "unique_rows": 0.9, "width": 0.31}, "red",
-         "0 % of the squared weights change nothing if weights may be negative; as a distribution (none negative, sum 1) each could be another within 0.31."),
+         "0 % of the squared weights change nothing if weights may be negative or not sum to 1; as a distribution (none negative, sum 1) each could be another within 0.31."),
         ({"null_share": None}, "dark", "Whether other weights would do was not measured."),
         ({"null_share": float("nan")}, "dark", "Whether other weights would do was not measured."),
     ],
@@ -58,7 +58,7 @@ def test_unique(changes: dict[str, object], colour: str, says: str) -> None:
         ({"loose": 0.05}, "green", "A weight may move by 5 % of its row to tokens that send nearly the same, as a word said twice: the output stays within 1 %."),
         ({"loose": 0.051}, "amber", "A weight may move by 5.1 % of its row to tokens that send nearly the same, as a word said twice: the output stays within 1 %."),
         ({"loose": 0.31}, "red", "A weight may move by 31 % of its row to tokens that send nearly the same, as a word said twice: the output stays within 1 %."),
-        ({"loose": 0.06, "null_share": 0.4, "unique_rows": 0.0}, "red", "40 % of the squared weights change nothing if weights may be negative; 100 % of the rows may leave room for another distribution (none negative, sum 1); how far it may go was not asked (trace.attention_interval asks it of a row)."),
+        ({"loose": 0.06, "null_share": 0.4, "unique_rows": 0.0}, "red", "40 % of the squared weights change nothing if weights may be negative or not sum to 1; 100 % of the rows may leave room for another distribution (none negative, sum 1); how far it may go was not asked (trace.attention_interval asks it of a row)."),
         ({"loose": None}, "green", "No other weights give this output (0 % in the null space)."),
     ],
 )  # fmt: skip
@@ -83,7 +83,7 @@ def test_another_distribution_that_was_looked_for_is_told_and_changes_no_colour(
     asked = lamps(replace(GOOD, null_share=0.4, unique_rows=0.0, carried=0.4))
     found = with_other(asked, 0.0312)
     assert found.unique.says == (
-        "40 % of the squared weights change nothing if weights may be negative; 100 % of the rows may leave room for another distribution (none negative, sum 1); the one looked for moves no weight by more than 0.031, others may move one farther."
+        "40 % of the squared weights change nothing if weights may be negative or not sum to 1; 100 % of the rows may leave room for another distribution (none negative, sum 1); the one looked for moves no weight by more than 0.031, others may move one farther."
     )
     assert found.unique.colour == asked.unique.colour == "red"
     assert with_other(lamps(GOOD), 0.5) == lamps(GOOD), "where nothing was left open nothing is said"

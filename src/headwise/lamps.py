@@ -187,7 +187,9 @@ def _exactly(head: Head) -> Lamp:
         return Lamp("unique", "dark", None, "Whether other weights would do was not measured.")
     if free is not None and free <= 0 and share <= NULL_LARGE + ROUNDED:
         return Lamp("unique", "green", 1.0, f"No other weights give this output ({_percent(share)} in the null space).")
-    signed = f"{_percent(share, NULL)} of the squared weights change nothing if weights may be negative;"
+    signed = (
+        f"{_percent(share, NULL)} of the squared weights change nothing if weights may be negative or not sum to 1;"
+    )
     if free is not None and free <= 0:
         return Lamp("unique", "amber", 0.5, f"{signed} yet no other {PLAIN} gives this output.")
     room = f"{'rows' if free is None else f'{_percent(free, WIDTH)} of the rows'} may leave room for another {PLAIN};"

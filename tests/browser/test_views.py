@@ -185,8 +185,9 @@ def test_three_lamps_are_lit_by_their_numbers_and_none_is_green_over_a_sink(html
         return opened.page.eval_on_selector_all(".lamp", "lamps => lamps.map((lamp) => lamp.dataset.colour)")
 
     assert colours() == ["amber", "green", "dark"]
-    assert "Unique? 25 % of the squared weights change nothing if weights may be negative;" in opened.page.inner_text(
-        ".badge"
+    assert (
+        "Unique? 25 % of the squared weights change nothing if weights may be negative or not sum to 1;"
+        in opened.page.inner_text(".badge")
     )
     opened.to(view="matrix", layer=1, head=0)
     assert colours() == ["amber", "red", "dark"]

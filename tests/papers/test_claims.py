@@ -311,6 +311,11 @@ def test_what_untrained_taggers_do_too_does_not_hold() -> None:
         (brunner2020.falling, T.by_length("fig1a", pearson={90.0: 0.3}), "no texts are 1.5 times as long as the shortest"),
         (brunner2020.null_space, T.by_length("rank", rank={20.0: 20.0}, null_dim={20.0: 0.0}),
          "texts are not longer than the heads are wide"),
+        (brunner2020.falling, pl.concat([
+            T.by_length("fig1a", pearson={7.0: 1.0, 27.0: 1.0}), T.by_length("rank", null_dim={27.0: 0.0})]),
+         "texts are not longer than the heads are wide"),
+        (brunner2020.peak_gone, pl.concat([T.peaks(0.5, 0.5), T.by_length("rank", null_dim={27.0: 0.0})], how="diagonal"),
+         "texts are not longer than the heads are wide"),
         (brunner2020.peak_gone, T.peaks(0.1, 0.01), f"there is no peak: at most 10{NBSP}% to separator tokens"),
         (kobayashi2020.short_vectors, T.parked(0.1, 0.01),
          f"special tokens get too little here: over all heads first tokens, which get most, have 10{NBSP}% of the weight, "

@@ -156,8 +156,8 @@ def clauses(carried: float, null: float, parked: float = 0.1, unique: float = 0.
 
 def test_a_vote_says_how_many_heads_it_is_true_of_and_why_it_is_held_back() -> None:
     unique, carries = (
-        "{} of the squared weights change nothing, if weights may be negative ({} to {}, 7 texts; of 3 heads 2 yes, 0 with care, 1 no)",
-        "{} of what is sent follows the weights ({} to {}, 7 texts; of 3 heads 1 yes, 1 with care, 1 no)",
+        "{} of the squared weights change nothing, if weights may be negative or not sum to 1 ({} to {}, 7 texts; of 3 heads 2 yes, 0 with care, 1 no)",
+        "{} of what is sent follows the weights ({} to {}, 7 texts; of 3 heads 1 yes, 1 with care (1 held back), 1 no)",
     )
     no, yes, some = (of.format(*[share] * 3) for of, share in ((unique, "40 %"), (carries, "80 %"), (unique, "10 %")))
     assert clauses(0.8, 0.4) == [no, f"{yes}; yes, but held back: not to be shown (Unique?)"]
@@ -190,10 +190,10 @@ def test_answers_say_how_many_maps_may_be_shown_and_name_the_sinks() -> None:
     assert said == [
         "Of 3 maps 1 may be shown as what the head did, 2 with care and 0 not; 1 is of a sink (by the lamps unique? and "
         "carries anything? in the mean over 7 texts).",
-        "Unique? In the mean over heads 0.0 % of the squared weights change nothing, if weights may be negative (0.0 % to 0.0 %, 7 texts; of 3 heads "
+        "Unique? In the mean over heads 0.0 % of the squared weights change nothing, if weights may be negative or not sum to 1 (0.0 % to 0.0 %, 7 texts; of 3 heads "
         "3 yes, 0 with care, 0 no).",
         "Carries anything? In the mean over heads 80 % of what is sent follows the weights (80 % to 80 %, 7 texts; of 3 "
-        "heads 1 yes, 2 with care, 0 no).",
+        "heads 1 yes, 2 with care (1 held back), 0 no).",
         "1 of 3 heads are sinks: 50 % of their weight or more is parked on special tokens, periods and commas together "
         "(most in L2.H0; 7 texts).",
     ]

@@ -276,14 +276,22 @@ def _draw(trace: Trace, table: pl.DataFrame, path: Path, *, words: bool, query: 
 
 
 def telling_head(trace: Trace, table: pl.DataFrame, stack: str | None) -> tuple[int, int]:
-    """Among the heads of the table the one with most in the null space; where none has, where norms disagree most."""
+    """Among the heads of the table the one with most in the null space; where none has, where norms disagree most.
+
+    Sinks, and heads that no lamp allows to be shown, only where there are no others.
+    """
+    import polars as pl
     import torch
 
     if table["head"].null_count():
         raise InputError(
             "A figure shows one head, but mixing and origins have none; choose raw, effective, null or norm."
         )
+    for better in (pl.col("sink").is_null(), pl.col("show") != "no"):
+        table = table.filter(better) if len(table.filter(better)) else table
     places = table.select("layer", "head").rows()
+    if len(places) == 1 or len(trace.keys(stack)) == 1:
+        return places[0]
     if float(table["null_share"].max() or 0) > 1e-6:  # type: ignore[arg-type]
         return places[int(table["null_share"].arg_max() or 0)]
     index = {layer.index: row for row, layer in enumerate(trace.of(stack))}

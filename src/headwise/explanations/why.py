@@ -130,9 +130,15 @@ def query_key(trace: Trace, stack: str, layer: int, head: int, query: int, key: 
 def _product_of(trace: Trace, scored: Scored, cell: Cell) -> QueryKey:
     pairs = pairs_of(trace.model, trace.text, trace.target, (cell.stack, cell.layer))
     return query_key_of(
-        scored, (cell.head, cell.query, cell.key), pairs, where=f"L{cell.layer}.H{cell.head}", name=trace.model.name,
+        scored, (cell.head, cell.query, cell.key), pairs, where=_where(trace, cell), name=trace.model.name,
         tokens=_tokens(trace, cell),
     )  # fmt: skip
+
+
+def _where(trace: Trace, cell: Cell) -> str:
+    """The head, and of which attention it is where there are several."""
+    stack = f"{cell.stack} " if len(trace.stacks) > 1 else ""
+    return f"{stack}L{cell.layer}.H{cell.head}"
 
 
 def _tokens(trace: Trace, cell: Cell) -> tuple[str, str]:

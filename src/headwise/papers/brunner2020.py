@@ -49,12 +49,18 @@ def mean_by_length(table: Table, item: str, what: str) -> Table:
     return rows.group_by(pl.col("length").round(2)).agg(pl.col("value").mean()).sort("length")
 
 
+def check_room(table: Table) -> None:
+    """Up to the head size nothing is in the null space, which is what the paper says of such texts."""
+    free = mean_by_length(table, "rank", "null_dim")["value"] if "length" in table.columns else ()
+    if len(free) and free[-1] < 0.5:
+        raise TooLittleError("texts are not longer than the heads are wide")
+
+
 def null_space(table: Table) -> Seen:
     """A share of the tokens, not a count: that would vary with the lengths of the texts."""
     rank, free = mean_by_length(table, "rank", "rank"), mean_by_length(table, "rank", "null_dim")
     length, most, left = rank["length"][-1], rank["value"][-1], free["value"][-1]
-    if left < 0.5:
-        raise TooLittleError("texts are not longer than the heads are wide")
+    check_room(table)
     return Seen(left / length, f"{left:.1f} directions at {length:.1f} tokens, of rank {most:.1f}", limits=(0.0, 1.0))
 
 
@@ -67,6 +73,7 @@ def freedom_by_layer(table: Table) -> Table:
 
 
 def falling(table: Table) -> Seen:
+    check_room(table)
     r = mean_by_length(table, "fig1a", "pearson")
     if not len(r) or r["length"][-1] < LONGER * r["length"][0]:
         raise TooLittleError(f"no texts are {LONGER:g} times as long as the shortest")
@@ -75,6 +82,8 @@ def falling(table: Table) -> Seen:
 
 
 def peak_gone(table: Table) -> Seen:
+    check_room(table)
+
     def layer_means(what: str, kind: str) -> list[float]:
         item = {"raw": "fig1b", "effective": "fig1c"}[what]
         rows = first_stack(table).filter(

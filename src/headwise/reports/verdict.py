@@ -29,7 +29,7 @@ from headwise.studies.tables import heads as names_of
 SCHEMA = "headwise-verdict-2"
 QUESTION = "May a heatmap of this model's attention be shown as an explanation?"
 SHARES = {
-    "null_share": "of the squared weights change nothing, if weights may be negative",
+    "null_share": "of the squared weights change nothing, if weights may be negative or not sum to 1",
     "unique_rows": "of a text's rows, in the mean over texts, are shown to have weights that no others can replace",
     "carried": "of what is sent follows the weights",
     "parked": "of the weight is parked on no word (special tokens, periods, commas; a decoder's first token)",

@@ -228,8 +228,9 @@ class Faithfulness(Study):
             intervals.dots(pl.DataFrame(rows), panels, order=order, control=CONTROL),
             f"{model}: which explanations hold when their tokens are removed ({self.removal})",
             "AOPC: fall of the prediction's probability, mean over fractions of the tokens, less that of random tokens",
-            "in the same text. Bars: 95 % intervals; one that crosses the dashed line is not shown to beat random.",
-            f"{texts}.",
+            "in the same text: without them (comprehensiveness), or with them alone (sufficiency). Bars: 95 %",
+            "intervals; of these two, one that crosses the dashed line is not shown to beat random.",
+            f"τ: are tokens ranked alike? {texts[:1].upper()}{texts[1:]}.",
         )
 
     def _curves(self, state: State, order: list[str], model: str) -> Any:

@@ -94,7 +94,9 @@ class Lit(Study):
     def table(self, state: State, setting: Setting) -> pl.DataFrame:
         """One row a head, and one of all: numbers, their intervals, how many texts, the lamps, whether to show it."""
         rows = [row for stack in setting.stacks for row in self._rows(stack, values_of(state, stack))]
-        return pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"layer": pl.Int64, "head": pl.Int64})
+        return pl.DataFrame(
+            rows, infer_schema_length=None, schema_overrides={"layer": pl.Int64, "head": pl.Int64, "held": pl.String}
+        )
 
     def _rows(self, stack: str, layers: list[Float[ndarray, "document head number"]]) -> Iterator[dict[str, Any]]:
         names = [(layer, head) for layer, values in enumerate(layers) for head in range(values.shape[1])]
@@ -106,7 +108,8 @@ class Lit(Study):
             lit = lamps(head_of(numbers))
             colours = {f"lamp_{question}": getattr(lit, question).colour for question in QUESTIONS}
             where = {"stack": stack, "layer": layer, "head": head, "name": name, "texts": len(values)}
-            yield {**where, **numbers, **colours, "show": lit.showing, "sink": lit.sink}
+            held = ", ".join(lamp.question for lamp in lit if lamp.held) or None
+            yield {**where, **numbers, **colours, "held": held, "show": lit.showing, "sink": lit.sink}
 
     def _intervals(self, values: Float[ndarray, "document head number"]) -> Iterator[dict[str, float]]:
         """Of every head the mean of each number, and the interval of the mean."""
@@ -131,7 +134,11 @@ class Lit(Study):
         by = f"by the lamps {ASKED['unique'].lower()} and {ASKED['carries'].lower()} in the mean over {texts}"
         yield Answer(BELIEVE, f"{summed_up(list(lit.values()), asks='')[:-1]} ({by}).")
         yield _voted(
-            whole, lit, "unique", "null_share", "of the squared weights change nothing, if weights may be negative"
+            whole,
+            lit,
+            "unique",
+            "null_share",
+            "of the squared weights change nothing, if weights may be negative or not sum to 1",
         )
         yield _voted(whole, lit, "carries", "carried", "of what is sent follows the weights")
         sinks = heads.filter(pl.col("sink")).sort("parked", descending=True)
@@ -225,7 +232,10 @@ def _voted(
     if not np.isfinite(value):
         return Answer(BELIEVE, f"{ASKED[question]} These texts are too short to tell.")
     mean, colours = lamps(head_of(whole)), [_colour(each, question) for each in lit.values()]
-    heads = f"of {len(lit)} heads {', '.join(f'{colours.count(of)} {word}' for of, word in VERDICTS.items())}"
+    held = sum(getattr(each, question).held for each in lit.values()) if question == "carries" else 0
+    told = {word: f"{colours.count(of)} {word}" for of, word in VERDICTS.items()}
+    told["with care"] += f" ({held} held back)" if held else ""
+    heads = f"of {len(lit)} heads {', '.join(told.values())}"
     clause = (
         f"{percent(value)} {says} ({ends(low, high)}, {counted(whole['texts'], 'text')}; {heads})"
         f"{_but(mean, question, whole)}"

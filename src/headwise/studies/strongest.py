@@ -61,6 +61,7 @@ class Strongest(Study):
     """`texts` are kept for each head and pattern, of those with `shortest` tokens or more."""
 
     title: ClassVar[str] = "Find it in my texts"
+    first_by: ClassVar[tuple[str, ...]] = ("stack", "pattern", "-value")
     captions: ClassVar[Mapping[str, str]] = {
         "strongest": "how much of it the head does in the text where it does it most; the pointer shows the text"
     }

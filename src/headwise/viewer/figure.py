@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from headwise.lamps import ASKED, Lamps
+from headwise.lamps import ALONE, ASKED, Lamps
 from headwise.models.packaged import called
 from headwise.quantities import ATTENTION
 from headwise.results.shown import number
+from headwise.studies.tables import counted
 from headwise.traces import WAYS, NullSpace, Trace
 from headwise.traces.lamps import trace_lamps
+from headwise.viewer.payload import pretty
 
 if TYPE_CHECKING:
     from headwise.plots.head import Panel, Row
@@ -39,7 +42,7 @@ def figure(
 
     place = [candidate.index for candidate in trace.of(stack)].index(layer)
     queries, keys = trace.queries(stack), trace.keys(stack)
-    froms, tos = (queries.words, keys.words) if words else (queries.tokens, keys.tokens)
+    froms, tos = (queries.words, keys.words) if words else (_read(queries.tokens), _read(keys.tokens))
     query = telling_query(trace, place, head, stack) if query is None else query
     row = pinned_down(trace, layer, head, query, stack) if len(keys) <= LONGEST_WHISKERS else None
     return head_figure(
@@ -74,7 +77,9 @@ def caption(facts: NullSpace, place: int, head: int) -> list[str]:
     """Plain words on whether this map may be read as an explanation."""
     rank, free = int(facts.rank[place, head]), int(facts.simplex_dim[place, head])
     share, pearson = float(facts.null_share[place, head]), float(facts.pearson[place, head])
-    size = f"{facts.n} tokens, head size {facts.d_head}, rank {rank}."
+    size = f"{counted(facts.n, 'token')}, head size {facts.d_head}, rank {rank}."
+    if facts.n == 1:
+        return [size]
     if bool(facts.identifiable[place, head]):
         return [f"{size} No other distribution gives exactly this output: effective equals raw, and nothing is null."]
     return [
@@ -86,6 +91,8 @@ def caption(facts: NullSpace, place: int, head: int) -> list[str]:
 
 def judged(found: Lamps) -> str:
     """What its lamps come to, and those of them that are not green, as every page says it."""
+    if found.unique.says == ALONE:
+        return ALONE
     may = {"yes": "may be shown", "with care": "may be shown with care", "no": "should not be shown"}[found.showing]
     doubts = [f"{ASKED[lamp.question]} {lamp.says}" for lamp in found if lamp.colour in ("red", "amber")]
     return " ".join([f"The map {may} as what the head did.", *doubts])
@@ -107,18 +114,23 @@ def pinned_down(trace: Trace, layer: int, head: int, query: int, stack: str | No
     place = [candidate.index for candidate in trace.of(stack)].index(layer)
     table = pl.DataFrame(
         {
-            "key": numbered(trace.keys(stack).tokens),
+            "key": numbered(_read(trace.keys(stack).tokens)),
             "raw": trace.attention("raw", stack=stack)[place, head, query].cpu().numpy().astype(float),
             "effective": trace.attention("effective", stack=stack)[place, head, query].cpu().numpy().astype(float),
             "low": low.cpu().numpy().astype(float),
             "high": high.cpu().numpy().astype(float),
         }
     )
-    token = trace.queries(stack).tokens[query]
+    token = pretty(trace.queries(stack).tokens[query])
     title = (
         f"From “{token}” (token {query}): grey bars span every weight that some distribution with the same output gives"
     )
     return Row(title, table)
+
+
+def _read(tokens: Sequence[str]) -> tuple[str, ...]:
+    """Tokens as people read them."""
+    return tuple(pretty(token) for token in tokens)
 
 
 def _map(trace: Trace, name: str, words: bool, stack: str | None) -> np.ndarray:

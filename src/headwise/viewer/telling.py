@@ -102,6 +102,11 @@ def opening_head(stack: Stack) -> tuple[int, int] | None:
     return int(layer), int(head)
 
 
+def _shown_first(found: Looks) -> Float[np.ndarray, "layer head"]:
+    """How sharply a head looks far; of those that may be shown alone where such a one is nearly as telling."""
+    return preferred(np.where(found.sinks, -1.0, _sharpness(found)), ~found.forbidden)
+
+
 def _opening_score(found: Looks) -> Float[np.ndarray, "layer head"]:
     score = _sharpness(found) if found.square else paired_weight(found)
     return score if found.sinks.all() else np.where(found.sinks, -1.0, score)
@@ -169,7 +174,7 @@ def _kinds(stack: Stack, found: Looks) -> Iterator[tuple[str, Float[np.ndarray, 
     """What a head may be told for, the score of every head for it, and the least score that is worth telling."""
     if not found.square:
         yield "alignment", np.where(found.sinks, -1.0, paired_weight(found)), CLEAR
-    yield ("far words" if found.square else "words"), np.where(found.sinks, -1.0, _sharpness(found)), 0.0
+    yield ("far words" if found.square else "words"), _shown_first(found), 0.0
     if found.square:
         for what, offset in NEIGHBOURS.items():
             yield what, np.where(found.sinks, -1.0, _at(found, offset)), CLEAR

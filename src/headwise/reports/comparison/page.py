@@ -133,6 +133,10 @@ def page_of(manifest: Mapping[str, Any], table: pl.DataFrame, charts: Mapping[st
     )
 
 
+AT_ONCE = "none of these is an accident of which texts were read"
+NONE_CLEAR = "none is shown to be more than an accident of which texts were read"
+
+
 def findings(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> list[str]:
     """What was found, in words with numbers."""
     heads = table.select("stack", "name").n_unique()
@@ -146,7 +150,7 @@ def findings(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> 
     clear = int(table["clear"].sum())
     told = [
         f"Of {len(table)} differences ({heads} heads, {table['what'].n_unique()} numbers each) {clear} are clear of "
-        f"chance: with 95 % confidence for all of them at once, none is an accident of which texts were read. "
+        f"chance: with 95 % confidence for all of them at once, {AT_ONCE if clear else NONE_CLEAR}. "
         f"{chosen['documents']} documents, {'the same on both sides' if chosen['paired'] else 'not the same ones'}."
     ]
     told += sinks(table, a, b)
