@@ -77,8 +77,6 @@ def test_a_registered_study_is_in_the_list_and_in_the_report_without_another_edi
     assert "<h2>How sharp heads are</h2>" in html
     assert "<code>sharp</code> the largest weight of each head" in html
     assert "<h3>How sharp is it?</h3><p class='short'>Sharp enough.</p>" in html
-    assert re.search(
-        r"Not the raw weights: .*a registered study says so\. Decided by (lamps, )*sharpness, of ", html
-    )
+    assert re.search(r"Not the raw weights: .*a registered study says so\. Decided by (lamps, )*sharpness, of ", html)
     assert "<dt>sharpness</dt><dd>power = 2</dd>" in html
     assert hw.open(page.parent / "results" / "sharpness").manifest["settings"] == {"power": 2}

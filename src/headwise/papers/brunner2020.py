@@ -51,8 +51,8 @@ def mean_by_length(table: Table, item: str, what: str) -> Table:
 
 def check_room(table: Table) -> None:
     """Up to the head size nothing is in the null space, which is what the paper says of such texts."""
-    free = mean_by_length(table, "rank", "null_dim")["value"] if "length" in table.columns else ()
-    if len(free) and free[-1] < 0.5:
+    free = mean_by_length(table, "rank", "null_dim") if "length" in table.columns else table.clear()
+    if len(free) and free["value"][-1] < 0.5:
         raise TooLittleError("texts are not longer than the heads are wide")
 
 
