@@ -70,7 +70,8 @@ def random_maps(seed: int = 0) -> torch.Tensor:
 
 def table(shares: list[float | None]) -> pl.DataFrame:
     places = [(layer, head) for layer in (4, 7) for head in range(HEADS)]
-    return pl.DataFrame({"layer": [p[0] for p in places], "head": [p[1] for p in places], "null_share": shares})
+    numbers = {"layer": [p[0] for p in places], "head": [p[1] for p in places], "null_share": shares}
+    return pl.DataFrame(numbers).with_columns(sink=pl.lit(None, pl.String), show=pl.lit("yes"))
 
 
 def stand(**maps: torch.Tensor) -> Any:
@@ -104,6 +105,15 @@ def test_where_no_head_has_any_it_is_the_one_whose_norms_disagree_most() -> None
     assert telling_head(stand(raw=raw, norm=norm), table([0.0] * 6).filter(pl.col("layer") == 4), None) == (4, 1)
 
 
+def test_a_figure_is_of_a_head_that_may_be_shown_where_there_is_one() -> None:
+    """Ten of fifteen figures were of sinks."""
+    sink, show = pl.Series("sink", ["[SEP]", None, None, None, None, None]), ["no", "no", "with care", "no", "no", "no"]
+    every = table([0.9, 0.8, 0.1, 0.3, 0.7, 0.6]).with_columns(sink)
+    assert telling_head(stand(), every, None) == (4, 1)
+    assert telling_head(stand(), every.with_columns(show=pl.Series(show)), None) == (4, 2)
+    assert telling_head(stand(), every.with_columns(sink=pl.lit("[SEP]")), None) == (4, 0), "all are sinks"
+
+
 def test_heads_that_are_merged_have_no_figure() -> None:
     merged = pl.DataFrame({"layer": [0], "head": pl.Series([None], dtype=pl.Int64), "null_share": [0.5]})
     with pytest.raises(InputError, match="A figure shows one head, but mixing and origins have none"):
@@ -113,7 +123,8 @@ def test_heads_that_are_merged_have_no_figure() -> None:
 def test_the_verdict_counts_the_maps_that_may_be_shown() -> None:
     trace = Stand({}, null_space())
     shown = ["yes", "with care", "no", "no", "no", "yes"]
-    table = pl.DataFrame({"show": shown, "sink": [None, None, "[SEP]", "[SEP]", None, None]})
+    table = pl.DataFrame({"show": shown, "sink": [None, None, "[SEP]", "[SEP]", None, None],
+                          "loose": 0.049})  # fmt: skip
     proof = "Captured numbers reproduce the model to 3e-07 (relative)."
     assert _verdict(trace, table, None) == (  # pyright: ignore[reportArgumentType]
         "5 tokens, head size 4. So far, of 6 maps 2 may be shown as what the head did, 1 with care and 3 not; 2 are "
@@ -125,6 +136,8 @@ def test_the_verdict_counts_the_maps_that_may_be_shown() -> None:
         "5 tokens, head size 4. Of 2 maps 2 may be shown as what the head did, 0 with care and 0 not; none is of "
         f"a sink. {proof}"
     )
+    loose = _verdict(trace, table.with_columns(loose=0.05), None)  # pyright: ignore[reportArgumentType]
+    assert "Where `loose` is large, tell what tokens that send nearly the same get together." in loose
     one = _verdict(trace, table[:1], None)  # pyright: ignore[reportArgumentType]
     assert "So far, the map may be shown as what the head did. Whether the head matters was not asked (--matters" in one
     assert _verdict(trace, table.drop("show"), None) == f"5 tokens, head size 4. {proof}"  # pyright: ignore[reportArgumentType]
@@ -160,8 +173,8 @@ def test_the_caption_of_a_head_says_whether_its_weights_are_unique() -> None:
     unique = torch.zeros(LAYERS, HEADS, dtype=torch.bool)
     unique[1, 2] = True
     assert caption(null_space(identifiable=unique), 1, 2) == [
-        "5 tokens, head size 4, rank 4. No other distribution gives this output: the weights are unique,",
-        "effective equals raw, and the null map is empty. The norms may still tell another story.",
+        "5 tokens, head size 4, rank 4. No other distribution gives exactly this output: effective equals raw, and "
+        "nothing is null.",
     ]
     assert "NOT unique" in caption(null_space(identifiable=unique), 2 - 1, 1)[0]
 

@@ -290,12 +290,12 @@ def telling_head(trace: Trace, table: pl.DataFrame, stack: str | None) -> tuple[
     for better in (pl.col("sink").is_null(), pl.col("show") != "no"):
         table = table.filter(better) if len(table.filter(better)) else table
     places = table.select("layer", "head").rows()
-    if len(places) == 1 or len(trace.keys(stack)) == 1:
-        return places[0]
     if float(table["null_share"].max() or 0) > 1e-6:  # type: ignore[arg-type]
         return places[int(table["null_share"].arg_max() or 0)]
     index = {layer.index: row for row, layer in enumerate(trace.of(stack))}
     raw, norm = trace.attention("raw", stack=stack), trace.attention("norm", stack=stack)
+    if raw.shape[-1] == 1:  # of one number nothing is correlated
+        return places[0]
     agree = [torch.corrcoef(torch.stack([m[index[la], he].flatten() for m in (raw, norm)]))[0, 1] for la, he in places]
     return places[int(torch.stack(agree).nan_to_num(1.0).argmin())]
 
