@@ -137,3 +137,9 @@ def test_the_words_and_the_figure() -> None:
     spec = found.figure().to_dict()
     (data,) = spec["datasets"].values()
     assert data == [{"dimensions": "0+1", "product": 1.5}, {"dimensions": "2", "product": -2.0}]
+
+
+def test_where_there_are_several_attentions_the_sentence_says_which(load) -> None:
+    trace = load("tiny:bart").trace("the old dog", "the city")
+    assert str(trace.query_key(0, 1, query=1, key=1, stack="cross")).startswith("cross L0.H1, query of")
+    assert str(load("tiny:bert").trace("the old dog").query_key(0, 1, query=1, key=1)).startswith("L0.H1, query of")

@@ -208,3 +208,10 @@ def test_table_and_figures() -> None:
         heads, whole = (found.filter(pl.col("stack") == stack, (pl.col("name") == ALL) == of) for of in (False, True))
         assert whole["parked"].item() == pytest.approx(heads["parked"].mean(), rel=1e-6)
     assert_drawable(study.figures(state, setting(model)), ["lamps", "lamps-decoder", "lamps-cross"])
+
+
+def test_the_table_says_which_lamps_are_held_back() -> None:
+    """“62 yes” of the verdict were 6 green ones in the table, and nothing said why."""
+    red, good = [0.4, 0.0, 0.0, 0.9, 0.1, 0.1, 0.0], [0.0, 1.0, 0.0, 0.9, 0.1, 0.1, 0.0]
+    rows = list(Lit(resamples=100)._rows("self", [np.array([[red, good]] * 5)]))
+    assert [(row["lamp_carries"], row["held"]) for row in rows[1:]] == [("amber", "carries"), ("green", None)]

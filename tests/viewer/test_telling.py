@@ -178,6 +178,8 @@ def test_a_map_that_should_not_be_shown_gives_way_to_one_that_is_half_as_telling
     assert known.facts.lamps[1, 0].showing == "no"
     start = opening(known)
     assert (start["layer"], start["head"]) == head
+    told = {one.what: (one.layer, one.head) for one in telling(known)}
+    assert told["far words"] == head, "the strip has the head that the page opens with"
     (note,) = opening_note(start, known)
     assert (f"L{head[0]}.H{head[1]}: of the heads here that no red lamp forbids it looks" in note) == (other == 0.6)
     for place in np.ndindex(2, 3):

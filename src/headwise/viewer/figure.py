@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from headwise.lamps import ALONE, ASKED, Lamps
+from headwise.lamps import ALONE, ASKED, Lamps, summed_up_of
 from headwise.models.packaged import called
 from headwise.quantities import ATTENTION
 from headwise.results.shown import number
@@ -93,9 +93,8 @@ def judged(found: Lamps) -> str:
     """What its lamps come to, and those of them that are not green, as every page says it."""
     if found.unique.says == ALONE:
         return ALONE
-    may = {"yes": "may be shown", "with care": "may be shown with care", "no": "should not be shown"}[found.showing]
     doubts = [f"{ASKED[lamp.question]} {lamp.says}" for lamp in found if lamp.colour in ("red", "amber")]
-    return " ".join([f"The map {may} as what the head did.", *doubts])
+    return " ".join([summed_up_of([found.showing], sinks=int(found.sink)), *doubts])
 
 
 def telling_query(trace: Trace, place: int, head: int, stack: str | None) -> int:

@@ -17,7 +17,7 @@ import headwise as hw
 from headwise.cli import main
 from headwise.errors import InputError
 from headwise.reports.comparison.distances import between
-from headwise.reports.comparison.page import LIT, otherwise_judged
+from headwise.reports.comparison.page import LIT, findings, otherwise_judged
 from headwise.reports.comparison.run import compare
 from headwise.results import open_result
 from headwise.studies.profile import NUMBERS
@@ -269,3 +269,15 @@ def test_the_command_says_what_it_found_and_the_page_needs_nothing(corpus, tmp_p
         main()
     assert stop.value.code == 2
     assert len(capsys.readouterr().err.strip().split("\n")) == 1
+
+
+@pytest.mark.parametrize(
+    ("clear", "said"),
+    [(False, "all of them at once, none is shown to be more than an accident"),
+     (True, "all of them at once, none of these is an accident of which")],
+)  # fmt: skip
+def test_what_is_not_clear_is_not_called_no_accident(clear: bool, said: str):
+    row = {"stack": "self", "name": "L0.H0", "matched": "L0.H0", "what": "entropy", "a": 1.0, "b": 2.0, "change": 1.0,
+           "low": 0.5, "high": 1.5, "clear": clear}  # fmt: skip
+    chosen = {"intervals": True, "documents": 12, "paired": True, "match": "position"}
+    assert said in findings(pl.DataFrame([row]), "x", "y", chosen)[0]
