@@ -20,6 +20,7 @@ from headwise.engine.fold import Folded
 from headwise.engine.local import fold_locally
 from headwise.engine.progress import Progress
 from headwise.engine.run import run as whole_run
+from headwise.engine.run import setting_of
 from headwise.errors import HeadwiseError, InputError
 from headwise.models.load import load
 from headwise.results import open_result
@@ -252,6 +253,16 @@ def test_manifest_says_what_was_run(corpus, tmp_path):
     assert manifest["seed"] == 3
     assert {"python", "torch", "transformers", "headwise"} <= set(manifest["versions"])
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["study"] == "surface"
+
+
+def test_figures_call_a_model_by_the_name_of_its_checkpoint(corpus, tmp_path):
+    """“demo: where to look” stood under a line that says all-MiniLM-L6-v2, and a folder as its whole path."""
+    result = whole_run("surface", model=load(MODEL), corpus=corpus, out=tmp_path / "out")
+    (name, *_) = result.figures
+    assert result.figure(name).to_dict()["title"]["text"].startswith("tiny:bert")
+    for asked, shown in {"demo": "all-MiniLM-L6-v2", str(tmp_path / "mine"): "mine", "my/own": "my/own"}.items():
+        facts = {**result.manifest, "model": {**result.manifest["model"], "name": asked}}
+        assert setting_of(facts).model == shown
 
 
 def test_manifest_says_that_workers_have_one_thread_where_none_are_named(corpus, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -45,10 +46,11 @@ def test_a_share_stays_one_and_a_correlation_too() -> None:
     ("n", "parts", "why"),
     [
         (3, [], "too few texts (3)"),
-        (7, [], "too few texts (7)"),
-        (8, [], "the run kept no parts of its texts"),
+        (4, [], "the run kept no parts of its texts"),
         (3, others(0.1, 0.2, 0.3), "too few texts (3)"),
         (3, others(0.1, 0.2, 0.3, 0.4, 0.4, 0.4, 0.4, 0.4), "too few texts (3)"),  # three texts were asked, of eight
+        (4, others(0.1, 0.2, 0.3), "the run kept 3 parts of its texts"),
+        (4, others(0.1, 0.4, 0.2, 0.4), "only 2 of 4 parts of the texts change it"),
         (
             40,
             [*others(0.1, 0.2, 0.3, 0.5), []],
@@ -65,6 +67,28 @@ def test_where_there_is_none_it_says_why(n: int, parts: list[list[Number]], why:
 def test_four_parts_are_enough_and_what_never_moves_has_no_width() -> None:
     assert bounded(number(0.4), others(0.1, 0.2, 0.3, 0.5)).low is not None
     assert (bounded(number(0.4), others(*[0.4] * 4)).low, bounded(number(0.4), others(*[0.4] * 4)).high) == (0.4, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "turns", "says"),
+    [
+        (0.3, 0.6, (0.5,), "; close: its interval holds 50 %, where this turns"),
+        (0.3, 0.6, (0.35, 0.5), "; close: its interval holds 35 % and 50 %, where this turns"),
+        (0.5, 0.6, (0.5,), ""),
+        (0.3, 0.6, (0.2, 0.9), ""),
+        (None, None, (0.4,), ""),
+    ],
+)
+def test_a_vote_says_where_it_might_have_been_another(low, high, turns, says) -> None:
+    """“35.5 % against a bar of 35.0 %” was a plain no."""
+    vote = Vote("alike", "yes", "it is so", (Number("x", "", 0.4, low, high, 9, without="" if low else "none"),))
+    found = with_intervals(replace(vote, turns=turns), [], lambda _: [])
+    assert found.because.replace("\u00a0", " ") == f"it is so{says}"
+
+
+def test_a_correlation_s_line_is_no_share() -> None:
+    vote = Vote("alike", "yes", "", (Number("r", "", 0.9, 0.88, 0.93, 9, share=False),), turns=(0.9,))
+    assert with_intervals(vote, [], lambda _: []).because == "; close: its interval holds 0.9, where this turns"
 
 
 def test_an_interval_of_the_study_s_own_is_left() -> None:

@@ -13,7 +13,7 @@ import headwise as hw
 from headwise.errors import InputError
 from headwise.reports.answers import Card
 from headwise.reports.method import sentences
-from headwise.reports.page import _answers, chart_library, columns_of, named
+from headwise.reports.page import _answers, chart_library, columns_of
 from headwise.reports.plan import Agenda, agenda
 from headwise.results.result import finite
 from headwise.studies.answers import BELIEVE
@@ -162,19 +162,3 @@ def test_a_handful_of_texts_is_enough_for_a_report(texts: int, load, tmp_path: P
     studies = agenda(load("tiny:bert"), open_corpus(corpus)).settings
     assert ("identity" in studies) == (texts >= 4)
     hw.report(load("tiny:bert"), corpus=corpus, out=tmp_path / "out", settings={"mixing": {"texts": 1}}, progress=False)
-
-
-@pytest.mark.parametrize(
-    ("model", "title", "shown"),
-    [
-        ("demo", "demo: where to look", "all-MiniLM-L6-v2: where to look"),
-        ("demo", "demo, hidden-token: what it is made of", "all-MiniLM-L6-v2, hidden-token: what it is made of"),
-        ("demo", "demonstration", "demonstration"),
-        ("my/own", "my/own: where to look", "my/own: where to look"),
-    ],
-)
-def test_figures_have_the_models_real_name(model: str, title: str, shown: str) -> None:
-    spec = {"title": {"text": title, "subtitle": ["demo: as it is"]}, "mark": "bar"}
-    assert named(spec, model) == {"title": {"text": shown, "subtitle": ["demo: as it is"]}, "mark": "bar"}
-    assert spec["title"]["text"] == title, "the stored figure is not touched"
-    assert named({"mark": "bar"}, model) == {"mark": "bar"}

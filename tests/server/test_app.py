@@ -272,13 +272,6 @@ def test_panels_stand_below_each_other_where_they_would_be_too_small(client, roo
     assert widths["360"] < 400 < 900 < widths[""] == widths["700"] == widths["<b>"]
 
 
-def test_a_stored_figure_calls_its_model_by_its_real_name(client, root):
-    """“demo: where to look” stood under a line that says all-MiniLM-L6-v2."""
-    write(root / "called", {"fig2": {**CHART, "title": {"text": "demo: where to look"}}})
-    drawn = client.get("/api/figure", params={"at": "called", "name": "fig2"}).text
-    assert "all-MiniLM-L6-v2: where to look" in drawn
-
-
 def test_what_is_readable_is_one_number_here_and_in_a_report():
     script = (Path(stored.__file__).parent.parent / "reports" / "static" / "report.js").read_text()
     assert f"const READABLE = {READABLE};" in script

@@ -225,12 +225,12 @@ def carried(weights: dict[str, float], norms: dict[str, float]) -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("weight", "norm", "verdict", "because"),
     [
-        (0.48, 0.39, "yes", f"the first token takes 48{NB}% of the weight and carries 39{NB}% of the length of all vectors"),
-        (0.48, 0.38, "yes", f"the first token takes 48{NB}% of the weight and carries 38{NB}% of the length of all vectors"),
-        (0.48, 0.37, "with care", f"the first token takes 48{NB}% of the weight and carries 37{NB}% of the length of all vectors"),
-        (0.48, 0.18, "with care", f"the first token takes 48{NB}% of the weight and carries 18{NB}% of the length of all vectors"),
-        (0.48, 0.10, "no", f"the first token takes 48{NB}% of the weight and carries 10{NB}% of the length of all vectors"),
-        (0.30, 0.70, "no", f"the first token takes 30{NB}% of the weight and carries 70{NB}% of the length of all vectors"),
+        (0.48, 0.39, "yes", f"the first token takes 48{NB}% of the weight and carries 39{NB}% of the lengths, those of all heads added up"),
+        (0.48, 0.38, "yes", f"the first token takes 48{NB}% of the weight and carries 38{NB}% of the lengths, those of all heads added up"),
+        (0.48, 0.37, "with care", f"the first token takes 48{NB}% of the weight and carries 37{NB}% of the lengths, those of all heads added up"),
+        (0.48, 0.18, "with care", f"the first token takes 48{NB}% of the weight and carries 18{NB}% of the lengths, those of all heads added up"),
+        (0.48, 0.10, "no", f"the first token takes 48{NB}% of the weight and carries 10{NB}% of the lengths, those of all heads added up"),
+        (0.30, 0.70, "no", f"the first token takes 30{NB}% of the weight and carries 70{NB}% of the lengths, those of all heads added up"),
     ],
 )  # fmt: skip
 def test_norms_vote_by_where_the_weight_goes_and_where_the_lengths_are(
@@ -243,7 +243,7 @@ def test_norms_vote_by_where_the_weight_goes_and_where_the_lengths_are(
     assert answer.vote == Vote("parked", verdict, because)
     assert [(one.value, one.n, one.says) for one in answer.vote.numbers] == [
         (pytest.approx(weight), 3, "of the weight goes to the first token"),
-        (pytest.approx(norm), 3, "of the length of all vectors comes from the first token"),
+        (pytest.approx(norm), 3, "of the lengths of all heads, added up, comes from the first token"),
     ]
     assert answer.says == (
         f"The first token: {100 * weight:.0f}{NB}% of all weight, {100 * norm:.0f}{NB}% of the length of the vectors that "
@@ -256,7 +256,8 @@ def test_norms_speak_of_the_kind_that_takes_most() -> None:
                                           {"first": 0.4, "separator": 0.1, "other": 0.5}), BELIEVE)  # fmt: skip
     assert answer.vote is not None
     assert (
-        answer.vote.because == f"separators take 50{NB}% of the weight and carry 10{NB}% of the length of all vectors"
+        answer.vote.because
+        == f"separators take 50{NB}% of the weight and carry 10{NB}% of the lengths, those of all heads added up"
     )
 
 

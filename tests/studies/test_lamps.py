@@ -147,7 +147,8 @@ def clauses(carried: float, null: float, parked: float = 0.1, unique: float = 0.
     heads = [(0.0, 0.9, 0.1), (0.5, 0.9, 0.1), (0.0, 0.4, 0.1)]
     made = table(heads, carried, null).with_columns(
         pl.when(name=ALL).then(pl.lit(of)).otherwise(name).alias(name)
-        for name, of in (("parked", parked), ("sent", parked), ("unique_rows", unique))
+        for number, of in (("parked", parked), ("sent", parked), ("unique_rows", unique))
+        for name in (number, f"{number}_low", f"{number}_high")
     )
     votes = [answer.vote for answer in Lit().answers(made, SETTING) if answer.vote]
     assert [(vote.holds_for, vote.out_of) for vote in votes] == [(("L0.H0", "L2.H0"), 3), (("L0.H0",), 3)]
@@ -168,6 +169,27 @@ def test_a_vote_says_how_many_heads_it_is_true_of_and_why_it_is_held_back() -> N
     ]
     assert clauses(0.8, 0.4, unique=1.0)[0] == f"{no}; yet no other distribution gives the output"
     assert clauses(0.8, 0.1, unique=1.0) == [f"{some}; no other distribution gives the output", yes]
+
+
+@pytest.mark.parametrize(
+    ("number", "ends", "unique", "carries"),
+    [
+        ("null_share", (0.02, 0.06), "“with care”", ""),  # .05 is the line
+        ("null_share", (0.02, 0.31), "“with care” or “no”", ""),
+        ("unique_rows", (0.9, 1.0), "“with care”", ""),
+        ("carried", (0.74, 0.9), "", "“with care”"),
+        ("parked", (0.1, 0.5), "", "“with care” or “no”"),  # a sink that sends .1 of .5
+        ("carried", (0.76, 0.9), "", ""),
+    ],
+)
+def test_a_vote_says_what_it_might_also_be(number, ends, unique, carries) -> None:
+    made = table([(0.0, 0.9, 0.1)], 0.8, 0.03).with_columns(
+        pl.when(name=ALL).then(pl.lit(end)).otherwise(f"{number}_{side}").alias(f"{number}_{side}")
+        for side, end in zip(("low", "high"), ends, strict=True)
+    )
+    votes = [answer.vote.because for answer in Lit().answers(made, SETTING) if answer.vote]
+    for said, other in zip(votes, (unique, carries), strict=True):
+        assert said.partition("; close: ")[2] == (f"within the intervals it could be {other}" if other else "")
 
 
 def test_a_run_of_a_version_that_did_not_count_them_is_read_as_before() -> None:

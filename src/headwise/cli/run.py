@@ -183,10 +183,9 @@ def show(
     path = save or Path(f"{figure}.svg")
     if width is not None or font is not None or no_title:
         from headwise.plots.paper import Paper, inches, save_paper, too_small
-        from headwise.reports.page import named
 
         asked = Paper(None if width is None else inches(width), font, not no_title)
-        spec = named(result.spec(figure), result.manifest["model"]["name"])
+        spec = result.spec(figure)
         written = save_paper(spec, path, asked, of=_of(result))
         print(f"wrote {', '.join(map(str, written))}")
         if small := too_small(spec, asked):
@@ -213,11 +212,10 @@ def _every_first_by() -> list[list[str]]:
 
 def _of(result: Result) -> str:
     """What a result is of, for a caption: the checkpoint's own name."""
-    from headwise.models.packaged import real_name
+    from headwise.models.packaged import shown_name
 
     manifest = result.manifest
-    name = real_name(manifest["model"]["name"])
-    return f"{name} on {manifest['plan']['corpus']['name']}, {texts_of(manifest)}"
+    return f"{shown_name(manifest['model']['name'])} on {manifest['plan']['corpus']['name']}, {texts_of(manifest)}"
 
 
 def reading(

@@ -42,7 +42,7 @@ from headwise.measures.gradients import differentiating
 from headwise.models.heads import own_task
 from headwise.models.load import load
 from headwise.models.model import Model
-from headwise.models.packaged import cache_root
+from headwise.models.packaged import cache_root, shown_name
 from headwise.results import RUN, Result, Results, claim, open_result, provenance, read_shard, write_result, write_shard
 from headwise.results.files import write_files
 from headwise.results.records import DamagedError, read_record
@@ -347,7 +347,9 @@ def _write(
 def setting_of(facts: Mapping[str, Any]) -> Setting:
     """What tables and figures may say about the run, from its manifest."""
     stacks = {stack: (sizes[0], sizes[1], sizes[2]) for stack, sizes in facts["stacks"].items()}
-    return Setting(facts["model"]["name"], stacks, facts["causal"], {k: facts[k] for k in ("documents", "tokens")})
+    return Setting(
+        shown_name(facts["model"]["name"]), stacks, facts["causal"], {k: facts[k] for k in ("documents", "tokens")}
+    )
 
 
 __all__ = ["Progress", "run", "setting_of"]

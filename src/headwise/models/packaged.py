@@ -416,6 +416,15 @@ def real_name(name: str) -> str:
     return name if package is None or package.hub is None else package.hub.rpartition("/")[2]
 
 
+def shown_name(name: str) -> str:
+    """A model in the title of a figure: the checkpoint's name, or a folder's own.
+
+    >>> shown_name("demo"), shown_name("/data/mine"), shown_name("my/own")
+    ('all-MiniLM-L6-v2', 'mine', 'my/own')
+    """
+    return Path(name).name if Path(name).is_absolute() else real_name(name)
+
+
 def called(name: str) -> str:
     """A model in headings: by its real name, and as it was asked for.
 

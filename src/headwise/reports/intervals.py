@@ -16,6 +16,7 @@ import polars as pl
 from headwise.engine.parts import FEWEST
 from headwise.papers.verdict import jackknife
 from headwise.studies.answers import Answer, Number, Vote
+from headwise.studies.tables import percent
 from headwise.text.corpus import CorpusSpec
 
 PARTS = 8  # of the texts, one left out at a time
@@ -34,10 +35,21 @@ Said = Callable[[pl.DataFrame], list[Answer]]
 def with_intervals(vote: Vote, tables: Sequence[pl.DataFrame], answered: Said) -> Vote:
     """The vote with an interval for every number that has none, or the reason why there is none."""
     if all(number.low is not None or number.without for number in vote.numbers):
-        return vote
+        return near_a_turn(vote)
     others = [[number for answer in answered(table) if answer.vote is not None and answer.vote.tested == vote.tested
                for number in answer.vote.numbers] for table in tables]  # fmt: skip
-    return replace(vote, numbers=tuple(bounded(number, others) for number in vote.numbers))
+    return near_a_turn(replace(vote, numbers=tuple(bounded(number, others) for number in vote.numbers)))
+
+
+def near_a_turn(vote: Vote) -> Vote:
+    """The vote, saying so where it might turn within the interval of the number that it goes by."""
+    first = vote.numbers[0] if vote.numbers else None
+    if first is None or first.low is None or first.high is None:
+        return vote
+    inside = [percent(turn) if first.share else f"{turn:g}" for turn in vote.turns if first.low < turn < first.high]
+    if not inside:
+        return vote
+    return replace(vote, because=f"{vote.because}; close: its interval holds {' and '.join(inside)}, where this turns")
 
 
 def of_enough(number: Number) -> Number:
@@ -53,10 +65,12 @@ def bounded(number: Number, others: Sequence[Sequence[Number]]) -> Number:
         return number
     found = [one.value for part in others for one in part if (one.name, one.says) == (number.name, number.says)]
     moved = [value for value in found if value != number.value]
-    if not others and number.n >= PARTS:
-        return replace(number, without="the run kept no parts of its texts")
-    if len(others) < FEWEST or 0 < len(moved) < FEWEST:
+    if number.n < FEWEST:
         return replace(number, without=f"too few texts ({number.n:,})")
+    if len(others) < FEWEST:
+        return replace(number, without=f"the run kept {len(others) or 'no'} parts of its texts")
+    if 0 < len(moved) < FEWEST:
+        return replace(number, without=f"only {len(moved)} of {len(others)} parts of the texts change it")
     if len(found) < len(others):
         return replace(number, without="some parts of the texts have no such number")
     low, high = jackknife(number.value, moved or found)

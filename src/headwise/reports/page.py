@@ -205,7 +205,7 @@ def _study(name: str, result: Result) -> Iterable[str]:
     study = STUDIES[name]
     yield f'<section id="{name}">\n<h2>{text(study.heading())}</h2>\n<p class="asks">{text(_asks(name))}</p>\n'
     for figure in result.figures:
-        spec = named(result.spec(figure), result.manifest["model"]["name"])
+        spec = result.spec(figure)
         yield f'<figure class="chart" id="{name}-{figure}" data-spec="spec-{name}-{figure}"><p>{figure}</p></figure>\n'
         yield f'<p class="caption"><code>{text(figure)}</code> {text(study.caption(figure))}</p>\n'
         yield f'<script type="application/json" id="spec-{name}-{figure}">{script_json(spec)}</script>\n'
@@ -215,18 +215,6 @@ def _study(name: str, result: Result) -> Iterable[str]:
     yield f"{hint}<details class='data'><summary>Table: {len(result.table):,} rows{cut}</summary>"
     yield f'<div class="table" data-name="{name}" data-rows="rows-{name}"></div></details>\n'
     yield f'<script type="application/json" id="rows-{name}">{script_json(columns_of(shown))}</script>\n</section>\n'
-
-
-def named(spec: Mapping[str, Any], model: str) -> dict[str, Any]:
-    """A figure whose title begins with the model's real name where it began with a short one.
-
-    >>> named({"title": {"text": "demo: where to look"}}, "demo")["title"]["text"]
-    'all-MiniLM-L6-v2: where to look'
-    """
-    title = spec.get("title")
-    if not isinstance(title, Mapping) or not re.match(rf"{re.escape(model)}[:,]", str(title.get("text"))):
-        return dict(spec)
-    return {**spec, "title": {**title, "text": real_name(model) + title["text"][len(model) :]}}
 
 
 def _asks(name: str) -> str:

@@ -22,7 +22,7 @@ from headwise.reports.sentences import NOT_TESTED, UNDECIDED, holdings, instead,
 from headwise.results import Result
 from headwise.stats.shares import of_share
 from headwise.studies.answers import BELIEVE, COUNTED, VERDICTS, Number, Tested, Verdict, Vote
-from headwise.studies.lamps import ALL
+from headwise.studies.lamps import ALL, RESTS_ON
 from headwise.studies.tables import first_stack, percent
 from headwise.studies.tables import heads as names_of
 
@@ -33,7 +33,10 @@ SHARES = {
     "unique_rows": "of a text's rows, in the mean over texts, are shown to have weights that no others can replace",
     "carried": "of what is sent follows the weights",
     "parked": "of the weight is parked on no word (special tokens, periods, commas; a decoder's first token)",
-    "sent": "of what is sent comes from where weight is parked (a sink with less than half as much is a no)",
+    "sent": (
+        "of what is sent comes from where weight is parked, in the mean over heads "
+        "(a sink with less than half as much is a no)"
+    ),
 }
 LOOSE = (
     "of a row is what a weight may move by, to tokens that send nearly the same (a word said twice): the output stays "
@@ -42,10 +45,6 @@ LOOSE = (
 COUNTS = {
     "sink_share": f"of the heads are sinks: {percent(SINK)} of their weight or more is parked on no word",
     "shown_share": "of the heads have maps that may be shown",
-}
-BEHIND: Mapping[Tested, tuple[str, ...]] = {  # the numbers that a vote of `lamps` rests on; they are in its table
-    "unique": ("null_share", "unique_rows", "loose"),
-    "carries": ("carried", "parked", "sent"),
 }
 Decision = Verdict | Literal["undecided"]  # where no vote counts
 DECISIONS: tuple[Decision, ...] = ("no", "undecided", "with care", "yes")  # the worst first
@@ -136,7 +135,7 @@ def deciding(votes: Sequence[tuple[str, Vote]], worst: Decision, results: Result
 
 def _lit(name: str, vote: Vote, lamps: Sequence[Number]) -> list[Number]:
     """Those of the lamps' numbers that this vote rests on."""
-    return [number for number in lamps if name == "lamps" and number.name in BEHIND.get(vote.tested, ())]
+    return [number for number in lamps if name == "lamps" and number.name in RESTS_ON.get(vote.tested, ())]
 
 
 def pinned(numbers: Sequence[Number]) -> bool:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from headwise.errors import InputError
 from headwise.models.packaged import called
 from headwise.plots.paper import labelled
-from headwise.reports.page import named
 from headwise.results import Result, open_result
 from headwise.results.result import MANIFEST, STATE, TABLE, figure_file, read_manifest
 from headwise.results.shown import shown
@@ -204,7 +203,7 @@ def svg_of(root: Path, at: str, name: str, *, room: int | None = None) -> bytes:
     if not FIGURE.fullmatch(name) or name not in result.figures:
         raise MissingError("The result has no figure of that name; choose from the list.")
     inside(root, f"{at}/{figure_file(name)}")
-    spec = named(result.spec(name), result.manifest["model"]["name"])
+    spec = result.spec(name)
     import vl_convert
 
     drawn = vl_convert.vegalite_to_svg(json.dumps(spec))

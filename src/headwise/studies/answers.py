@@ -48,7 +48,8 @@ class Vote:
     the vectors that are sent go where the weights go (`carries`), do first tokens and separators carry what they get
     (`parked`), are hidden tokens still `words`, do the `heads` matter to the model's answer, does what they name
     (`matters`). `numbers` are those that it rests on. A vote is about the mean: what may be said of one head (or of one
-    method) may be said of those that it `holds_for` by their own numbers, of `out_of` in all.
+    method) may be said of those that it `holds_for` by their own numbers, of `out_of` in all. `turns`: where the
+    verdict would be another, in the first of the numbers.
     """
 
     tested: Tested
@@ -57,6 +58,7 @@ class Vote:
     numbers: tuple[Number, ...] = field(default=(), compare=False)
     holds_for: tuple[str, ...] = field(default=(), compare=False)
     out_of: int = field(default=0, compare=False)
+    turns: tuple[float, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import polars as pl
@@ -202,8 +201,8 @@ class Faithfulness(Study):
         seen = state.moments("probability")
         texts = f"{counted(int(seen.count[0]), 'text')}, mean probability of the prediction {float(seen.mean[0]):.2f}"
         return {
-            "aopc": self._bars(table, order, short(setting.model), texts),
-            "curves": self._curves(state, order, short(setting.model)),
+            "aopc": self._bars(table, order, setting.model, texts),
+            "curves": self._curves(state, order, setting.model),
         }
 
     def _bars(self, table: pl.DataFrame, order: list[str], model: str, texts: str) -> Any:
@@ -310,11 +309,6 @@ def _raw(setting: Setting) -> str:
     """Which of all the maps `raw-attention` is."""
     row = "the last token's" if setting.causal else "as a rule that of [CLS]"
     return f"the last layer, in the row that the answer is read from, {row}; mean of its heads, no single head's map"
-
-
-def short(model: str) -> str:
-    """A folder's own name; a hub id as it is."""
-    return Path(model).name if Path(model).is_absolute() else model
 
 
 def percent(fraction: float) -> str:

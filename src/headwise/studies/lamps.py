@@ -60,6 +60,10 @@ SUMS = ("whole", "reached", "unique", "rows", "loose", "carried", "parked", "sen
 NUMBERS = ("null_share", "unique_rows", "loose", "carried", "parked", "sent", "neighbour")
 SHOWN = {"null_share": "changes nothing", "loose": "room to move", "carried": "follows the weights",
          "parked": "parked on no word"}  # fmt: skip
+RESTS_ON: Mapping[str, tuple[str, ...]] = {  # the numbers by which a lamp is lit
+    "unique": ("null_share", "unique_rows", "loose"),
+    "carries": ("carried", "parked", "sent", "neighbour"),
+}
 ALL = "all"
 VERDICTS: Mapping[str, Verdict] = {"green": "yes", "amber": "with care", "red": "no"}
 MOST = 0.95  # of the resampled means lie in the interval
@@ -238,7 +242,7 @@ def _voted(
     heads = f"of {len(lit)} heads {', '.join(told.values())}"
     clause = (
         f"{percent(value)} {says} ({ends(low, high)}, {counted(whole['texts'], 'text')}; {heads})"
-        f"{_but(mean, question, whole)}"
+        f"{_but(mean, question, whole)}{_close(question, whole)}"
     )
     green = tuple(name for name, colour in zip(lit, colours, strict=True) if colour == "green")
     vote = Vote(question, VERDICTS[_colour(mean, question)], clause, holds_for=green, out_of=len(lit))
@@ -248,6 +252,20 @@ def _voted(
 def _colour(found: Lamps, question: Literal["unique", "carries"]) -> Colour:
     lamp = getattr(found, question)
     return "green" if question == "unique" and lamp.held else lamp.colour
+
+
+def _close(question: Literal["unique", "carries"], whole: Mapping[str, Any]) -> str:
+    """What the lamp might also be, with one of its numbers at an end of its interval."""
+    found = [
+        _colour(lamps(head_of({**whole, name: end})), question)
+        for name in RESTS_ON[question] for end in (whole.get(f"{name}_low"), whole.get(f"{name}_high"))
+        if end is not None and np.isfinite(end)
+    ]  # fmt: skip
+    own = _colour(lamps(head_of(whole)), question)
+    order = list(VERDICTS)
+    places = sorted(map(order.index, [own, *found]))
+    others = [f"“{VERDICTS[colour]}”" for colour in order[places[0] : places[-1] + 1] if colour != own]
+    return f"; close: within the intervals it could be {' or '.join(others)}" if others else ""
 
 
 def _but(mean: Lamps, question: Literal["unique", "carries"], whole: Mapping[str, Any]) -> str:

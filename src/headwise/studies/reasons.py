@@ -43,7 +43,7 @@ from headwise.stats import Moments
 from headwise.stats.shares import of_share
 from headwise.studies import STUDIES
 from headwise.studies.answers import RESTS, Answer, few
-from headwise.studies.faithfulness import interval, short
+from headwise.studies.faithfulness import interval
 from headwise.studies.needs import Cost, Means, Needs
 from headwise.studies.study import Reading, Setting, State, Stats, Study
 from headwise.studies.tables import between, counted, some
@@ -165,14 +165,14 @@ class Reasons(Study):
         return {
             "trials": themed(
                 intervals.dots(_rows(table, TRIALS), TRIALS, order=order, control=CONTROL),
-                f"{short(setting.model)}: which explanations of its answers hold",
+                f"{setting.model}: which explanations of its answers hold",
                 "Words are deleted, or kept alone, in the order of each method's scores; less the mean of random",
                 "orders on the same text. Bars: 95 % intervals; one that crosses the line is not shown to beat chance.",
                 f"{texts}.",
             ),
             "beliefs": themed(
                 intervals.dots(_rows(table, SHARES), SHARES, order=order, control=CONTROL),
-                f"{short(setting.model)}: on how many texts to believe an explanation",
+                f"{setting.model}: on how many texts to believe an explanation",
                 "Yes: it beats 95 % of random orders when its words are deleted and when they alone are kept; in part:",
                 "one way only. Bars: 95 % intervals over texts.",
                 f"{texts}.",

@@ -30,5 +30,5 @@ def answers(table: pl.DataFrame) -> Iterator[Answer]:
         f"For one text at a time, attention can be moved by {js['value']:.2f} nats of Jensen–Shannon divergence "
         f"({between(js['low'], js['high'])}; at most 0.69) while the prediction moves by "
         f"{number(tvd['value'], '.3f')} (total variation), in the mean over {counted(js['count'], 'text')}.",
-        vote=Vote("matters", verdict, held if verdict == "yes" else moved, (far,)),
+        vote=Vote("matters", verdict, held if verdict == "yes" else moved, (far,), turns=(SOME, FAR)),
     )

@@ -9,7 +9,6 @@ import polars as pl
 
 from headwise.plots import intervals
 from headwise.plots.theme import themed
-from headwise.studies.faithfulness import short
 from headwise.studies.study import Setting
 
 PANELS = {
@@ -23,10 +22,10 @@ def drawn(table: pl.DataFrame, setting: Setting, *, epsilon: float) -> dict[str,
     charts: dict[str, Any] = {}
     heads = table.filter((pl.col("what") == "js") & pl.col("head").is_not_null())
     if not heads.is_empty():
-        charts["divergence"] = _divergence(heads, table, short(setting.model), epsilon)
+        charts["divergence"] = _divergence(heads, table, setting.model, epsilon)
     ranks = table.filter(pl.col("form") == "importance")
     if not ranks.is_empty():
-        charts["importance"] = _importance(ranks, short(setting.model))
+        charts["importance"] = _importance(ranks, setting.model)
     return charts
 
 

@@ -40,7 +40,7 @@ def answers(table: pl.DataFrame, texts: int) -> Iterator[Answer]:
         BELIEVE,
         f"Weights are given to hidden tokens: the median one is {percent(own[-1])} its own word after the last layer "
         f"({of}).",
-        vote=Vote("words", "yes" if still else "with care", because, (share,)),
+        vote=Vote("words", "yes" if still else "with care", because, (share,), turns=(OWN,)),
     )
 
 

@@ -64,12 +64,13 @@ def _believed(table: pl.DataFrame, size: int, setting: Setting) -> Iterator[Answ
     heads = f"{len(good)} of {counted(len(agreed), 'head')} with {ALIKE} or more and {most}"
     verdict = graded(r, care=PARTLY, yes=ALIKE)
     alike = Number("pearson", "is r of raw and effective weights, mean over heads", r, None, None, texts, share=False)
+    because = f"{MEANING[verdict]} (mean r = {r:.2f}; {heads})"
     spread = f" ± {sd:.2f}" if len(agreed) > 1 else ""
     yield Answer(
         BELIEVE,
         f"Raw weights and effective weights, the part of them that the output depends on, correlate with r = {r:.2f}"
         f"{spread} over {counted(len(agreed), 'head')} (mean ± standard deviation).",
-        vote=Vote("alike", verdict, f"{MEANING[verdict]} (mean r = {r:.2f}; {heads})", (alike,), good, len(agreed)),
+        vote=Vote("alike", verdict, because, (alike,), good, len(agreed), (PARTLY, ALIKE)),
     )
 
 
