@@ -114,6 +114,26 @@ def test_the_first_panel_of_every_row_names_what_is_compared(width: float, colum
         assert svg.count(f">{name}</text>") == -(-3 // columns)
 
 
+@pytest.mark.parametrize("panels", [1, 3])
+def test_a_long_title_does_not_make_the_figure_smaller(panels: int) -> None:
+    """A title of 73 letters over one column of panels took twice their width, and left 3-point letters."""
+    spec, paper = grids(panels), Paper(width=3.3)
+    spec["title"] = {
+        "text": "SmolLM2-135M-Instruct: which explanations hold when tokens are removed",
+        "subtitle": "A " * 90,
+    }
+    bare = letters(fitted(styled(spec, Paper(width=3.3, title=False)), paper), 3.3)
+    assert letters(fitted(styled(spec, paper), paper), 3.3) == pytest.approx(bare, rel=0.1)
+    assert bare >= READABLE
+
+
+def test_a_row_that_two_layers_draw_is_once_in_the_data(tmp_path: Path) -> None:
+    rows = [{"what": "a", "name": name, "value": 0.1, "low": 0.0, "high": 0.2} for name in ("rollout", "random")]
+    drawn = dots(pl.DataFrame(rows), {"a": "panel"}, order=["rollout", "random"], control="random")
+    save_paper(themed(drawn, "Compared").to_dict(), tmp_path / "d.svg", Paper())
+    assert pl.read_csv(tmp_path / "d.csv")["name"].sort().to_list() == ["random", "rollout"]
+
+
 def test_letters_that_are_too_small_however_the_panels_stand_are_told() -> None:
     said = too_small(grids(1, heads=40), Paper(width=3.3))
     size, width = re.findall(r"letters are ([\d.]+) points.*--width ([\d.]+)in is enough", said)[0]

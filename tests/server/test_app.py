@@ -17,11 +17,12 @@ import torch
 pytest.importorskip("starlette")
 from starlette.testclient import TestClient
 
+from headwise.plots.paper import broken
 from headwise.results import write_result
 from headwise.server import answer, guard, stored
 from headwise.server import app as module
 from headwise.server.app import application
-from headwise.server.stored import READABLE, MissingError, below, broken, read_first, served, width_of
+from headwise.server.stored import READABLE, MissingError, below, read_first, served, width_of
 from references.patience import patience
 
 PORT, HERE = 8123, "http://127.0.0.1:8123"

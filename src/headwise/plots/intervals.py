@@ -12,6 +12,7 @@ from headwise.plots.theme import CATEGORIES
 
 MANY = [*CATEGORIES, "#882255", "#44AA99", "#999933", "#AA4499", "#661100"]  # Okabe and Ito, then Tol
 CONTROL = "#9a9a9a"
+AXIS = alt.Axis(tickCount=4, labelFlush=False)  # so few that the numbers do not touch
 
 
 def dots(table: pl.DataFrame, panels: Mapping[str, str], *, order: Sequence[str], control: str) -> Any:
@@ -32,9 +33,9 @@ def _dots(table: pl.DataFrame, title: str, order: Sequence[str], control: str, *
     axis = alt.Axis(title=None, labelLimit=220, labels=named, ticks=named)
     place = alt.Y("name:N", sort=list(order), scale=alt.Scale(domain=list(order)), axis=axis)
     base = alt.Chart(table).encode(y=place, color=colour)
-    bars = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2="high:Q")
+    bars = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title, axis=AXIS), x2="high:Q")
     points = base.mark_circle(size=60, opacity=1).encode(
-        x=alt.X("value:Q", title=title),
+        x=alt.X("value:Q", title=title, axis=AXIS),
         tooltip=["name:N", *(alt.Tooltip(f"{column}:Q", format=".3f") for column in ("value", "low", "high"))],
     )
     layers, still = [bars, points], table.filter(pl.col("name") == control)

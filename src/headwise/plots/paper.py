@@ -15,6 +15,7 @@ import copy
 import json
 import math
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -97,15 +98,39 @@ def save_paper(spec: Mapping[str, Any], path: Path, paper: Paper, *, of: str = "
 def fitted(spec: dict[str, Any], paper: Paper) -> dict[str, Any]:
     """The specification with so many panels a row that the smallest letters can be read, where that can be."""
     panels = spec.get("hconcat") or spec.get("concat") or []
-    if paper.width is None or len(panels) < 2:
+    if paper.width is None:
         return spec
+    if len(panels) < 2:
+        return _titled(spec)
     rest = {key: value for key, value in spec.items() if key not in ("hconcat", "concat", "columns")}
     for columns in range(len(panels), 0, -1):
         rows = [labelled(panel) if at % columns == 0 else panel for at, panel in enumerate(panels)]
-        spec = {**rest, "concat": rows, "columns": columns}
+        spec = _titled({**rest, "concat": rows, "columns": columns})
         if letters(spec, paper.width) >= READABLE:
             break
     return spec
+
+
+def _titled(spec: dict[str, Any]) -> dict[str, Any]:
+    """Its title broken to the width of what is drawn: a longer one would make all of it smaller."""
+    import vl_convert
+
+    bare = {key: value for key, value in spec.items() if key != "title"}
+    return titled(spec, _width(vl_convert.vegalite_to_svg(bare)))
+
+
+def titled(spec: Mapping[str, Any], room: float) -> dict[str, Any]:
+    """A figure whose title is broken where it would be wider than `room` pixels."""
+    title = spec.get("title")
+    if not isinstance(title, dict):
+        return dict(spec)
+    widths = {"text": 9.5, "subtitle": 6.5}  # pixels a letter, as in reports/static/report.js
+    lines = {key: broken(title[key], room / width) for key, width in widths.items() if key in title}
+    return {**spec, "title": {**title, **lines}}
+
+
+def broken(text: str | list[str], most: float) -> list[str]:
+    return textwrap.wrap(text if isinstance(text, str) else " ".join(text), max(12, int(most)))
 
 
 def labelled(panel: Any) -> Any:
@@ -128,7 +153,7 @@ def letters(spec: Mapping[str, Any], width: float) -> float:
 
     svg = vl_convert.vegalite_to_svg(dict(spec))
     sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)px"', svg)]
-    return min(sizes, default=READABLE) * width * 72 / _width(svg)
+    return round(min(sizes, default=READABLE) * width * 72 / _width(svg), 1)
 
 
 def too_small(spec: Mapping[str, Any], paper: Paper) -> str:
@@ -171,7 +196,16 @@ def data(spec: Mapping[str, Any]) -> list[bytes]:
         panel = {"panel": titles[name]} if len(set(titles.values())) > 1 and name in titles else {}
         for row in rows:
             tables.setdefault((*panel, *row), []).append({**panel, **row})
-    return [_csv(rows) for rows in sorted(tables.values(), key=len, reverse=True)]
+    return [_csv(rows) for rows in sorted(map(distinct, tables.values()), key=len, reverse=True)]
+
+
+def distinct(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Every row once: two parts of a figure may draw the same one.
+
+    >>> distinct([{"name": "random"}, {"name": "raw"}, {"name": "random"}])
+    [{'name': 'random'}, {'name': 'raw'}]
+    """
+    return list({json.dumps(row, sort_keys=True): row for row in rows}.values())
 
 
 def _panels(part: Mapping[str, Any], title: str = "") -> Iterator[tuple[str, str]]:

@@ -10,14 +10,13 @@ import json
 import math
 import os
 import re
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from headwise.errors import InputError
 from headwise.models.packaged import called
-from headwise.plots.paper import labelled
+from headwise.plots.paper import labelled, titled
 from headwise.results import Result, open_result
 from headwise.results.result import MANIFEST, STATE, TABLE, figure_file, read_manifest
 from headwise.results.shown import shown
@@ -226,20 +225,6 @@ def below(spec: Mapping[str, Any]) -> dict[str, Any]:
     rest = {key: value for key, value in spec.items() if key not in ("hconcat", "vconcat")}
     parts = spec.get("hconcat", spec.get("vconcat"))
     return rest if parts is None else {**rest, "vconcat": [labelled(below(part)) for part in parts]}
-
-
-def titled(spec: Mapping[str, Any], room: int) -> dict[str, Any]:
-    """A figure whose title is broken where it would be wider than `room` pixels."""
-    title = spec.get("title")
-    if not isinstance(title, dict):
-        return dict(spec)
-    widths = {"text": 9.5, "subtitle": 6.5}  # pixels a letter, as in reports/static/report.js
-    lines = {key: broken(title[key], room / width) for key, width in widths.items() if key in title}
-    return {**spec, "title": {**title, **lines}}
-
-
-def broken(text: str | list[str], most: float) -> list[str]:
-    return textwrap.wrap(text if isinstance(text, str) else " ".join(text), max(12, int(most)))
 
 
 def served(root: Path, path: str) -> tuple[Path, str]:

@@ -50,7 +50,10 @@ WORDS = {
     "first": "parks on the first token", "separator": "parks on separators", "punctuation": "parks on . and ,",
     "sharp": "is sharpest", "broad": "is broadest", "null": "has weights that change nothing",
 }  # fmt: skip
-SHOWN = {"previous": "previous", "next": "next", "separator": "separators", "null": "changes nothing"}
+SHOWN = {
+    "previous": "weight on the token before", "next": "weight on the token after",
+    "separator": "weight on separators", "null": "weight that changes nothing",
+}  # fmt: skip
 MOST = 240  # characters of a text that are kept
 TELLING = 0.5  # of the weight, from which a pattern is worth a sentence
 
@@ -126,7 +129,10 @@ class Strongest(Study):
             panels = {name: title for name, title in SHOWN.items() if len(heads.filter(what=name))}
             if not panels:
                 return {}
-            caption = "In the text where the head does it most; point at a cell to read that text, the table has more."
+            caption = (
+                "Shares of the weight (of the squared one where it changes nothing) in the text where the head does it "
+                "most; point at a cell to read that text, the table has more."
+            )
             return {"strongest": themed(head_grid(heads, panels, told=("text",)), f"{where}: where to look", caption)}
 
         return each_stack(setting, drawn)
