@@ -149,6 +149,23 @@ def test_panels_too_small_to_read_stand_below_each_other_and_what_is_wide_still_
     opened.until("!document.getElementById('strongest-strongest').classList.contains('more')")
 
 
+@pytest.mark.parametrize(("width", "columns"), [(1280, 4), (800, 2), (640, 2)])
+def test_where_panels_would_be_small_fewer_stand_in_a_row(html: str, open_html: Open, width: int, columns: int) -> None:
+    """Four grids in a row had letters of seven pixels."""
+    opened = open_html(html, width=width)
+    opened.page.locator("#lamps-lamps").scroll_into_view_if_needed()
+    opened.until("document.getElementById('lamps-lamps').dataset.drawn")
+    svg = "document.querySelector('#lamps-lamps svg.marks')"
+    shown = f"{svg}.getBoundingClientRect().width / {svg}.width.baseVal.value"
+    assert opened.page.evaluate(f"() => {shown}") >= 0.85
+    titles = opened.page.locator("#lamps-lamps .role-axis-title text", has_text="head").all()
+    boxes = [title.bounding_box() for title in titles]
+    assert len(boxes) == 4
+    assert len({round(box["x"]) for box in boxes}) == columns
+    layers = opened.page.locator("#lamps-lamps .role-axis-title text", has_text="layer")
+    assert layers.count() == 4, "each says what it has"
+
+
 def test_titles_are_broken_where_they_are_wider_than_the_page(html: str, open_html: Open) -> None:
     opened = open_html(html, width=420)
     for name in ("surface-fig2", "norms-fig3"):

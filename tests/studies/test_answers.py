@@ -299,6 +299,35 @@ def test_mixing_votes_by_what_is_left_after_the_last_layer(last: float, verdict:
     )
 
 
+def voted(study: str, table: pl.DataFrame) -> Vote:
+    (vote,) = (answer.vote for answer in answered(study, table, BELIEVE) if answer.vote)
+    return vote
+
+
+@pytest.mark.parametrize(
+    ("study", "made"),
+    [
+        ("nullspace", lambda value: null_space([value])),
+        ("mixing", lambda value: mixed([0.9, value], [0.0, 0.1])),
+        ("norms", lambda value: carried({"first": value, "other": 1 - value}, {"first": 0.45, "other": 0.55})),
+        ("adversary", lambda value: facts_moved(value)),
+    ],
+)
+def test_a_verdict_turns_where_its_vote_says_that_it_turns(study: str, made: Any) -> None:
+    turns = voted(study, made(0.44)).turns
+    assert turns
+    for turn in turns:
+        below, above = (voted(study, made(turn + step)) for step in (-1e-3, 1e-3))
+        assert below.verdict != above.verdict, turn
+        assert above.numbers[0].value == pytest.approx(turn + 1e-3), "in the first of its numbers"
+
+
+def facts_moved(js: float) -> pl.DataFrame:
+    rows = [("per-instance", None, "js", js, js, js, 9), ("per-instance", None, "tvd", 0.01, 0.01, 0.01, 9)]
+    columns = ["form", "head", "what", "value", "low", "high", "count"]
+    return pl.DataFrame(rows, schema=columns, orient="row").with_columns(pl.col("head").cast(pl.Int64))
+
+
 def test_mixing_leaves_out_layers_without_origins() -> None:
     assert "layer by layer: 80\u00a0%" in said("mixing", mixed([0.8, float("nan")], [0.1, 0.2]), MIXING)[0]
     assert said("mixing", mixed([float("nan")], [float("nan")]), MIXING) == []

@@ -99,6 +99,9 @@ def test_the_sentences_on_both_sides_of_the_threshold() -> None:
     said = [one.says for one in Strongest().answers(pl.DataFrame([{**row, "value": 0.5}]), whole)]
     assert said == ["L0.H1 looks at the word before most in text 4 of 12 texts (0.50 of its weight): “A dog, a cat.”."]
     assert list(Strongest().answers(pl.DataFrame([{**row, "value": 0.49}]), whole)) == []
+    long = pl.DataFrame([{**row, "value": 0.5, "text": "Isaac Newton showed " * 6}])
+    (told,) = Strongest().answers(long, whole)
+    assert told.says.endswith(f"“{'Isaac Newton showed ' * 3}Isaac Newton …”."), "no half word"
 
 
 def test_figures() -> None:

@@ -31,7 +31,7 @@ SERVED = {
 }  # fmt: skip
 DEPTH, MOST = 5, 500  # folders below the root, and entries that are listed
 ROWS = 1000  # of a table that are shown; the CSV has all
-READABLE = 0.65  # of its own size, below which a figure is not read: as in reports/static/report.js
+READABLE, EASY = 0.65, 0.85  # of its own size, below which a figure is not read, or not with ease: as in report.js
 SENTENCE = 24  # letters of a column's texts, in the mean, from where they are read and not looked up
 FOUND = {"stack", "name", "pattern", "place", "value", "text"}  # columns of `strongest`: where a head does what
 FIGURE = re.compile(r"[\w.-]+")
@@ -196,7 +196,8 @@ def csv_of(root: Path, at: str) -> bytes:
 def svg_of(root: Path, at: str, name: str, *, room: int | None = None) -> bytes:
     """A figure drawn here, so that the page needs no drawing library, and from its own data only.
 
-    Where its panels would be too small to read in `room` pixels, they stand below each other, as in a report.
+    Where its panels would be small in `room` pixels, fewer stand in a row, and where they would be too small to read,
+    they stand below each other, as in a report.
     """
     result = opened(root, at)
     if not FIGURE.fullmatch(name) or name not in result.figures:
@@ -206,6 +207,9 @@ def svg_of(root: Path, at: str, name: str, *, room: int | None = None) -> bytes:
     import vl_convert
 
     drawn = vl_convert.vegalite_to_svg(json.dumps(spec))
+    panels = len(spec.get("hconcat", ()))
+    if room is not None and 1 < (columns := fitting(panels, width_of(drawn), room)) < panels:
+        drawn = vl_convert.vegalite_to_svg(json.dumps(titled(rows(spec, columns), room)))
     if room is not None and READABLE * width_of(drawn) > room:
         drawn = vl_convert.vegalite_to_svg(json.dumps(titled(below(spec), room)))
     return drawn.encode("utf-8")
@@ -214,6 +218,27 @@ def svg_of(root: Path, at: str, name: str, *, room: int | None = None) -> bytes:
 def width_of(svg: str) -> float:
     found = re.search(r'<svg\b[^>]*?\swidth="([\d.]+)', svg)
     return float(found[1]) if found else 0.0
+
+
+def fitting(panels: int, width: float, room: int) -> int:
+    """As many panels in a row as can be read with ease, in rows of one length.
+
+    >>> [fitting(n, 400.0 * n, room) for n, room in ((4, 1100), (4, 1400), (5, 1100), (3, 200), (1, 900))]
+    [2, 4, 3, 0, 1]
+    """
+    most = int(room * panels / (EASY * width))
+    return math.ceil(panels / math.ceil(panels / most)) if most > 1 else most
+
+
+def rows(spec: Mapping[str, Any], columns: int) -> dict[str, Any]:
+    """A figure with so many of its panels beside each other.
+
+    >>> rows({"hconcat": [{"mark": "bar"}, {"mark": "rule"}, {"mark": "area"}], "spacing": 9}, 2)
+    {'spacing': 9, 'columns': 2, 'concat': [{'mark': 'bar'}, {'mark': 'rule'}, {'mark': 'area'}]}
+    """
+    rest = {key: value for key, value in spec.items() if key != "hconcat"}
+    panels = [part if at % columns else labelled(part) for at, part in enumerate(spec["hconcat"])]
+    return {**rest, "columns": columns, "concat": panels}
 
 
 def below(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Any, ClassVar
 
 import polars as pl
@@ -117,7 +118,7 @@ class Strongest(Study):
                 yield Answer(
                     DOING,
                     f"{row['name']} {WORDS[pattern]} most in text {row['document']} of {texts} "
-                    f"({row['value']:.2f} of its weight): “{row['text'][:80]}”.",
+                    f"({row['value']:.2f} of its weight): “{shorten(row['text'], 80, placeholder=' …')}”.",
                 )
 
     def figures(self, state: State, setting: Setting) -> Mapping[str, Any]:

@@ -15,8 +15,15 @@
 
   // Figures: Vega-Lite, its expressions interpreted and not compiled, so that the page's policy can forbid eval.
   const drawn = new Map();
-  // Where panels beside each other would be too small to read, they stand below each other, where all of them are seen.
+  // Where panels beside each other would be small, fewer of them stand in a row; where they would be too small to read,
+  // they stand below each other, where all of them are seen.
   const READABLE = 0.65;
+  const EASY = 0.85;
+  const rows = ({ hconcat, ...rest }, columns) => ({ ...rest, columns, concat: hconcat.map((part, at) => (at % columns ? part : labelled(part))) });
+  const fitting = (panels, width, room) => {  // as many in a row as can be read with ease, in rows of one length
+    const most = Math.floor((room * panels) / (EASY * width));
+    return most > 1 ? Math.ceil(panels / Math.ceil(panels / most)) : most;
+  };
   const stacked = (spec) => {
     const { hconcat, ...rest } = spec;
     const parts = hconcat ?? rest.vconcat;
@@ -38,7 +45,9 @@
   async function embedded(place, spec, options, room) {
     const width = () => place.querySelector("svg.marks")?.width.baseVal.value ?? 0;
     let one = await window.vegaEmbed(place, spec, options);
-    if (width() > room) one = await window.vegaEmbed(place, titled(spec, room), options);
+    const natural = width(), panels = spec.hconcat?.length ?? 0, columns = fitting(panels, natural, room);
+    if (columns > 1 && columns < panels) one = await window.vegaEmbed(place, rows(titled(spec, room), columns), options);
+    else if (natural > room) one = await window.vegaEmbed(place, titled(spec, room), options);
     if (READABLE * width() > room) one = await window.vegaEmbed(place, stacked(titled(spec, room)), options);
     return one;
   }

@@ -38,7 +38,9 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
         f"{name.capitalize()}: {percent(weight)} of all weight, {percent(norm)} of the length of the vectors "
         f"that the weights carry ({counted(texts, 'text')}). A large weight on a short vector "
         "moves little.",
-        vote=Vote("parked", verdict, meaning, numbers),
+        vote=Vote(
+            "parked", verdict, meaning, numbers, turns=tuple(norm + way * by for way in (-1, 1) for by in (SOME, MUCH))
+        ),
     )
 
 
