@@ -166,6 +166,16 @@ def test_where_panels_would_be_small_fewer_stand_in_a_row(html: str, open_html: 
     assert layers.count() == 4, "each says what it has"
 
 
+def test_on_a_phone_a_panel_becomes_narrower_and_not_its_letters_smaller(html: str, open_html: Open) -> None:
+    opened = open_html(html, width=400)
+    for name in ("norms-table2", "norms-fig9", "surface-fig2"):
+        opened.page.locator(f"#{name}").scroll_into_view_if_needed()
+        opened.until(f"document.getElementById('{name}').dataset.drawn")
+        svg = f"document.querySelector('#{name} svg.marks')"
+        shown = opened.page.evaluate(f"() => {svg}.getBoundingClientRect().width / {svg}.width.baseVal.value")
+        assert shown >= 0.99, name
+
+
 def test_titles_are_broken_where_they_are_wider_than_the_page(html: str, open_html: Open) -> None:
     opened = open_html(html, width=420)
     for name in ("surface-fig2", "norms-fig3"):

@@ -31,6 +31,7 @@ SERVED = {
 }  # fmt: skip
 DEPTH, MOST = 5, 500  # folders below the root, and entries that are listed
 ROWS = 1000  # of a table that are shown; the CSV has all
+NARROWEST = 120.0  # pixels of a panel
 READABLE, EASY = 0.65, 0.85  # of its own size, below which a figure is not read, or not with ease: as in report.js
 SENTENCE = 24  # letters of a column's texts, in the mean, from where they are read and not looked up
 FOUND = {"stack", "name", "pattern", "place", "value", "text"}  # columns of `strongest`: where a head does what
@@ -206,13 +207,26 @@ def svg_of(root: Path, at: str, name: str, *, room: int | None = None) -> bytes:
     spec = result.spec(name)
     import vl_convert
 
-    drawn = vl_convert.vegalite_to_svg(json.dumps(spec))
-    panels = len(spec.get("hconcat", ()))
-    if room is not None and 1 < (columns := fitting(panels, width_of(drawn), room)) < panels:
-        drawn = vl_convert.vegalite_to_svg(json.dumps(titled(rows(spec, columns), room)))
-    if room is not None and READABLE * width_of(drawn) > room:
-        drawn = vl_convert.vegalite_to_svg(json.dumps(titled(below(spec), room)))
-    return drawn.encode("utf-8")
+    drawn = vl_convert.vegalite_to_svg(spec)
+    return (drawn if room is None else fitted(spec, drawn, room)).encode("utf-8")
+
+
+def fitted(spec: dict[str, Any], drawn: str, room: int) -> str:
+    """The figure for so many pixels, `drawn` as it is; as in report.js, which says why."""
+    import vl_convert
+
+    panels, now = len(spec.get("hconcat", ())), spec
+    if 1 < (columns := fitting(panels, width_of(drawn), room)) < panels:
+        now = titled(rows(spec, columns), room)
+    elif width_of(drawn) > room:
+        now = titled(spec, room)
+    drawn = drawn if now is spec else vl_convert.vegalite_to_svg(now)
+    if READABLE * width_of(drawn) > room:
+        now = titled(below(spec), room)
+        drawn = vl_convert.vegalite_to_svg(now)
+    if width_of(drawn) > room and not {"hconcat", "concat"} & set(now):
+        drawn = vl_convert.vegalite_to_svg(narrower(now, width_of(drawn) - room))
+    return drawn
 
 
 def width_of(svg: str) -> float:
@@ -239,6 +253,17 @@ def rows(spec: Mapping[str, Any], columns: int) -> dict[str, Any]:
     rest = {key: value for key, value in spec.items() if key != "hconcat"}
     panels = [part if at % columns else labelled(part) for at, part in enumerate(spec["hconcat"])]
     return {**rest, "columns": columns, "concat": panels}
+
+
+def narrower(spec: Mapping[str, Any], by: float) -> dict[str, Any]:
+    """A panel, or panels below each other, narrower by so many pixels.
+
+    >>> narrower({"vconcat": [{"width": 300, "mark": "bar"}, {"width": 130}]}, 50.0)
+    {'vconcat': [{'width': 250.0, 'mark': 'bar'}, {'width': 120.0}]}
+    """
+    width, parts = spec.get("width"), spec.get("vconcat")
+    own = {"width": max(NARROWEST, width - by)} if isinstance(width, (int, float)) else {}
+    return {**spec, **own, **({} if parts is None else {"vconcat": [narrower(part, by) for part in parts]})}
 
 
 def below(spec: Mapping[str, Any]) -> dict[str, Any]:

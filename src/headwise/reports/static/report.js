@@ -42,13 +42,22 @@
     return lines.length && longer.length <= most ? [...lines.slice(0, -1), longer] : [...lines, word];
   }, []);
   const titled = ({ title, ...rest }, room) => (title?.text ? { ...rest, title: { ...title, text: broken(title.text, room / 9.5), subtitle: broken(title.subtitle, room / 6.5) } } : { title, ...rest });
+  // Panels below each other, and a panel alone, become narrower rather than their letters smaller.
+  const NARROWEST = 120;
+  const narrower = ({ width, vconcat, ...rest }, by) => ({
+    ...rest,
+    ...(width === undefined ? {} : { width: typeof width === "number" ? Math.max(NARROWEST, width - by) : width }),
+    ...(vconcat ? { vconcat: vconcat.map((part) => narrower(part, by)) } : {}),
+  });
   async function embedded(place, spec, options, room) {
+    let now = spec, one = await window.vegaEmbed(place, spec, options);
+    const again = async (next) => { now = next; one = await window.vegaEmbed(place, next, options); };
     const width = () => place.querySelector("svg.marks")?.width.baseVal.value ?? 0;
-    let one = await window.vegaEmbed(place, spec, options);
     const natural = width(), panels = spec.hconcat?.length ?? 0, columns = fitting(panels, natural, room);
-    if (columns > 1 && columns < panels) one = await window.vegaEmbed(place, rows(titled(spec, room), columns), options);
-    else if (natural > room) one = await window.vegaEmbed(place, titled(spec, room), options);
-    if (READABLE * width() > room) one = await window.vegaEmbed(place, stacked(titled(spec, room)), options);
+    if (columns > 1 && columns < panels) await again(rows(titled(spec, room), columns));
+    else if (natural > room) await again(titled(spec, room));
+    if (READABLE * width() > room) await again(stacked(titled(spec, room)));
+    if (width() > room && !now.hconcat && !now.concat) await again(narrower(now, width() - room));
     return one;
   }
   function draw(figure) {
@@ -61,7 +70,7 @@
       };
       const place = element("div");
       const spec = data(figure.dataset.spec);
-      const room = figure.clientWidth - 24;
+      const room = figure.clientWidth - 24 - 38;  // its padding, and the menu's
       drawn.set(figure, embedded(place, spec, options, room).then(
         ({ view }) => {
           figure.replaceChildren(place);
