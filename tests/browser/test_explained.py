@@ -6,6 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,25 @@ def test_the_end_of_a_line_that_is_explained_is_seen(found: Explanation, open_ht
     page = open_html(replace(found, targets=(replace(first, name="\n\t"), *others)).page()).page
     assert "\u21b5" in page.locator("h1").inner_text()
     assert "\u21e5" in page.locator("h1").inner_text()
+
+
+def test_one_pass_is_not_many(found: Explanation, open_html: Open) -> None:
+    assert found.trial is not None
+    whole = replace(found, passes=1.0, trial=replace(found.trial, passes=1))
+    assert " 1 pass." in open_html(whole.page()).page.inner_text("ul.muted")
+    assert "explanation: 1 forward pass, a" in open_html(whole.page()).page.inner_text("#app")
+    several = replace(found, passes=1200.0, trial=replace(found.trial, passes=2))
+    assert " 2 passes." in open_html(several.page()).page.inner_text("ul.muted")
+    assert "explanation: 1,200 forward passes, a" in open_html(several.page()).page.inner_text("#app")
+
+
+def test_a_notebooks_frame_has_the_height_of_the_page(found: Explanation, open_html: Open) -> None:
+    page = open_html(f"<!doctype html>{replace(found, trial=None)._repr_html_()}").page
+    page.frame_locator("iframe").locator("h1").wait_for()
+    body = page.frame_locator("iframe").locator("body").bounding_box()["height"]
+    high = min(1200, ceil(body))
+    assert high > 640, "which it has where no script runs"
+    page.wait_for_function("high => document.querySelector('iframe').clientHeight === high", arg=high)
 
 
 def test_another_target_and_another_method_have_other_colours(found: Explanation, open_html: Open) -> None:

@@ -46,6 +46,7 @@ def test_from_blocks_to_tokens(open_html, load, theme: str) -> None:
     assert "blue is below zero" in opened.page.locator(".panels").inner_text()
     opened.page.get_by_label("Head", exact=True).select_option("0")
     assert 'heads=["L1.H0"]' in opened.page.inner_text("p.none")
+    assert "the tokens of 1 head (L1.H2);" in opened.page.inner_text("p.none")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -40,6 +40,48 @@ def test_the_weight_follows_the_slider(load, open_html: Open, theme: str, width:
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 400)])
+def test_the_slider_opens_at_the_models_own_weight_and_a_mouse_drags_it(
+    load, open_html: Open, theme: str, width: int
+) -> None:
+    page = page_of_trace(load("tiny:bert").trace("the old dog and the cat ran along the river"), besides=())
+    one = next(each for each in page.stacks[0].why if each["rivals"] and not each["room"])
+    (own, low, high), key = (one["rivals"][name] for name in ("own", "low", "high")), one["at"][-1]
+    opened = open_html(html_of(page), place(one), theme=theme, width=width).drawn()
+    box, slider = opened.page.locator(".why-rivals"), opened.page.locator('[data-control="rival"]')
+
+    def weights() -> list[float]:
+        assert float(box.get_attribute("data-weight")) == pytest.approx(float(slider.input_value()), abs=1e-9)
+        assert float(box.get_attribute("data-sum")) == pytest.approx(sum(own), abs=1e-4)
+        return [float(bar.get_attribute("data-weight")) for bar in box.locator("li").all()]
+
+    assert float(slider.input_value()) == pytest.approx(own[key], abs=1e-12), "exactly, not the nearest step"
+    assert weights() == pytest.approx(own, abs=1e-12)
+    step = (high[key] - low[key]) / 200
+    for arrow, by in (("ArrowRight", 1), ("ArrowLeft", 0), ("ArrowUp", 1), ("ArrowDown", 0)):
+        slider.press(arrow)
+        assert weights()[key] == pytest.approx(own[key] + by * step, abs=1e-6)
+    slider.scroll_into_view_if_needed()
+    track, mouse, least, most = slider.bounding_box(), opened.page.mouse, low[key], high[key]
+    share = (own[key] - least) / (most - least)
+    height = track["y"] + track["height"] / 2
+    mouse.move(track["x"] + 8 + share * (track["width"] - 16), height)
+    mouse.down()
+    seen = []
+    for part in (1.2, 0.75, 0.25, -0.2):  # beyond both ends too
+        mouse.move(track["x"] + part * track["width"], height, steps=5)
+        seen.append(weights())
+    mouse.up()
+    for row in seen:
+        assert all(weight >= -1e-6 for weight in row)
+        assert all(min(ends) - 1e-4 <= weight <= max(ends) + 1e-4
+                   for weight, *ends in zip(row, own, low, high, strict=True))  # fmt: skip
+    assert [row[key] for row in seen] == sorted((row[key] for row in seen), reverse=True)
+    assert seen[0] == pytest.approx(high, abs=1e-6)
+    assert seen[-1] == pytest.approx(low, abs=1e-6)
+    assert box.locator("output").inner_text().startswith(box.locator("li.chosen .why-part").inner_text()[:4])
+
+
 @pytest.mark.parametrize("width", [1280, 400])
 def test_the_numbers_that_are_shown_add_up(load, open_html: Open, width: int) -> None:
     """24 keys have a bar of their own; what the others weigh together stands below them, and moves too."""

@@ -360,8 +360,52 @@ def test_two_answers_stand_beside_each_other_or_in_one_line(
     assert not line.is_visible()
 
 
+def test_a_neighbour_that_stays_is_said_once(visit: Callable[..., Opened]) -> None:
+    """Of a sentence encoder both sides said the same long sentence, and only the numbers told them apart."""
+    opened = visit(width=900)
+    page, answers = opened.page, list[list[Any]]()
+    asked(opened, "the river of the city")
+    page.click('[data-tool="beside"]')
+    for changed in ("the river of the cities", "was it old in the north"):
+        page.fill("textarea[name=changed]", changed)
+        page.click('[data-tool="show-beside"]')
+        page.locator(".both").wait_for()
+        both = [page.frame_locator(f".pane:nth-child({at}) iframe").locator(".answer").inner_text() for at in (1, 2)]
+        answers.append([re.search(r"(is near, the )?nearest is (.*) \(cos (.*)\)$", one) for one in both])
+        answers[-1].append(page.inner_text(".both"))
+    for before, after, line in answers:
+        cosines = [f"{one[3]} (not near)" if one[1] else one[3] for one in (before, after)]
+        if before[2] == after[2]:
+            assert line == f"before and after nearest to {before[2]}: cos {cosines[0]} → {cosines[1]}"
+        else:
+            said = [f"nearest to {one[2]}: cos {cosine}" for one, cosine in zip((before, after), cosines, strict=True)]
+            assert line == "before {} → after {}".format(*said)
+    assert len({before[2] == after[2] for before, after, _ in answers}) == 2, "both cases were seen"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_stored_table_is_read_on_a_phone(visit: Callable[..., Opened], theme: str) -> None:
+    """A row is a card whose values have the names of their columns; nothing is left of or right of the screen."""
+    opened = visit("/#stored/runs%2Ffound", width=400, theme=theme)
+    page = opened.page
+    page.wait_for_selector(".sheet td")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate("(sheet => sheet.scrollWidth <= sheet.clientWidth)(document.querySelector('.sheet'))")
+    card = page.locator(".sheet tbody tr").first
+    names = card.locator("td").evaluate_all("cells => cells.map(one => getComputedStyle(one, '::before').content)")
+    assert names == [f'"{name}"' for name in page.locator(".sheet th").all_inner_texts()]
+    text, name = card.locator("td.text").bounding_box(), card.locator("td").first.bounding_box()
+    assert text["width"] == name["width"] > 280
+    assert text["y"] > name["y"], "one below the other"
+    page.click('[data-column="document"]')
+    page.click('[data-column="document"]')
+    assert card.locator('td[data-name="document"]').text_content() == "2"
+
+
 def test_examples_are_of_the_chosen_model(visit: Callable[..., Opened]) -> None:
     page = visit().page
+    said = page.locator(".examples button").all_inner_texts()
+    assert said[:2] == ["The trophy does not fit in the …", "She went to the bank to open an …"], "cut at a word"
     page.locator(".examples button").nth(1).click()
     assert page.input_value("textarea[name=text]").startswith("She went to the bank")
     page.select_option("select[name=model]", "writer")
@@ -376,6 +420,18 @@ def test_an_empty_text_is_asked_for_in_the_page(visit: Callable[..., Opened]) ->
         opened.page.click("button[type=submit]")
         assert opened.page.inner_text(".state.bad") == "Type a text first."
     assert opened.page.locator("iframe.shown").count() == 0
+
+
+def test_a_refusal_has_the_width_of_a_phone(visit: Callable[..., Opened]) -> None:
+    page = visit(width=400).page
+    page.click(".more summary")
+    page.select_option("select[name=show]", "answer")
+    page.click("button[type=submit]")
+    page.wait_for_selector(".state.bad")
+    assert page.inner_text(".state.bad").startswith("An explanation needs a model that predicts")
+    said, button = (page.locator(one).bounding_box() for one in (".state.bad", "button[title=Ctrl-Enter]"))
+    assert said["width"] > 350
+    assert said["y"] >= button["y"] + button["height"], "below the button, and not in a column beside it"
 
 
 def test_why_comes_up_where_it_would_be_below_the_edge(visit: Callable[..., Opened]) -> None:
@@ -446,7 +502,6 @@ def test_what_was_chosen_is_on_the_screen_of_a_phone(visit: Callable[..., Opened
     page.click('[data-at="surface"]')
     page.wait_for_selector(".shelf .sheet")
     assert not page.locator(".shelf nav").is_visible(), "the list folds away"
-    assert "gradient" in page.evaluate("getComputedStyle(document.querySelector('.sheet')).backgroundImage")
     page.click("text=Choose another")
     assert page.locator(".shelf nav").is_visible()
     page.click('[data-at="small.html"]')
@@ -455,6 +510,7 @@ def test_what_was_chosen_is_on_the_screen_of_a_phone(visit: Callable[..., Opened
     assert frame["y"] - fold["y"] - fold["height"] <= 20, "nothing is empty between the list and what was chosen"
     wide = visit("/#stored/surface").page
     wide.wait_for_selector(".shelf .sheet")
+    assert "gradient" in wide.evaluate("getComputedStyle(document.querySelector('.sheet')).backgroundImage")
     assert wide.locator(".shelf nav").is_visible()
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from math import ceil
+from typing import Any
 
 import numpy as np
 import pytest
 
 from browser.conftest import Opened
+from browser.test_bad_input import page_of
 from headwise.lamps import Head, lamps
-from headwise.viewer.build import frame_of, html_of
+from headwise.viewer.build import frame_of, framed, html_of
+from headwise.viewer.of_trace import page_of_trace
 from headwise.viewer.payload import Page, Stack, Telling
-from viewer.samples import HEADS, LAYERS, TOKENS, WORDS, full_page, quantity, side, softmax
+from viewer.samples import HEADS, LAYERS, TOKENS, WORDS, facts, full_page, quantity, side, softmax
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Opened]
@@ -300,6 +304,99 @@ def test_a_notebooks_frame_shows_the_page(page: Page, open_html: Open) -> None:
     with opened.page.expect_download() as download:
         inside.locator('[data-tool="png"]').click()
     assert download.value.suggested_filename.endswith(".png")
+
+
+def height(opened: Opened, at: int = 0) -> float:
+    return opened.page.locator("iframe").nth(at).bounding_box()["height"]
+
+
+def test_a_notebooks_frame_is_as_high_as_its_page(page: Page, open_html: Open) -> None:
+    """Of two frames each has its own; one that says nonsense, or nothing, keeps the height that it has."""
+    few = html_of(page_of(softmax((1, 1, 3, 3)), side(("one", "two", "three"))))
+    opened = open_html(f"<!doctype html>{frame_of(page)}{framed(few)}{framed('<p>')}")
+    for at in (0, 1):
+        opened.page.locator("iframe").nth(at).scroll_into_view_if_needed()
+        inside = opened.page.frame_locator("iframe").nth(at)
+        inside.locator('#view[aria-busy="false"]').wait_for()
+        body = inside.locator("body")
+        opened.page.wait_for_function("([at, high]) => document.querySelectorAll('iframe')[at].clientHeight === high",
+                                      arg=[at, ceil(body.bounding_box()["height"])])  # fmt: skip
+        assert body.evaluate("document.documentElement.scrollHeight <= innerHeight"), "nothing is left to scroll"
+    assert 240 < height(opened, 1) < height(opened, 0) < 1200
+    assert height(opened, 2) == 760
+    for wrong in ("{ headwise: 'height' }", "{ headwise: 'height', height: 'x' }", "null", "{ height: 500 }"):
+        opened.page.frames[1].evaluate(f"parent.postMessage({wrong}, '*')")
+    opened.page.evaluate("postMessage({ headwise: 'height', height: 500 }, '*')")
+    opened.page.wait_for_timeout(100)
+    before = [height(opened, at) for at in range(3)]
+    assert 500 not in before
+    inside = opened.page.frame_locator("iframe").first
+    inside.locator(".notes summary").click()
+    opened.page.wait_for_function("high => document.querySelector('iframe').clientHeight > high", arg=before[0])
+    assert [height(opened, at) for at in (1, 2)] == before[1:]
+
+
+def test_a_long_page_scrolls_in_its_frame(open_html: Open) -> None:
+    """Else the reasons below a map could not be brought into view: no page may move the one around it."""
+    many = page_of(softmax((1, 1, 60, 60)), side(tuple(f"w{at}" for at in range(60))))
+    opened = open_html(f"<!doctype html>{frame_of(many)}")
+    opened.page.wait_for_function("document.querySelector('iframe').clientHeight === 1200")
+    inside = opened.page.frame_locator("iframe")
+    assert inside.locator("body").evaluate("document.documentElement.scrollHeight > innerHeight")
+
+
+def test_a_frame_without_scripts_has_a_height(page: Page, chromium: Any) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    opened = context.new_page()
+    opened.set_content(frame_of(page))
+    assert opened.locator("iframe").bounding_box()["height"] == 760
+    context.close()
+
+
+def test_the_way_to_a_token_goes_once_there_is_room(open_html: Open) -> None:
+    tokens = side(tuple(f"w{at}" for at in range(30)))
+    opened = open_html(html_of(page_of(softmax((1, 1, 30, 30)), tokens)), "#view=head&token=29").drawn()
+    way = opened.page.locator('[data-tool="chosen"]')
+    assert way.count() == 1
+    opened.page.set_viewport_size({"width": 1280, "height": 1400})
+    opened.until("!document.querySelector('[data-tool=\"chosen\"]')")
+    opened.page.set_viewport_size({"width": 1280, "height": 600})
+    opened.until("document.querySelector('[data-tool=\"chosen\"]')")
+
+
+def test_one_is_not_many(open_html: Open) -> None:
+    page = page_of(np.ones((1, 1, 1, 1), np.float32), side(("one",)))
+    one = np.ones((1, 1), int)
+    known = replace(facts(1, 1, 1), rank=one, null_dim=one, simplex_dim=one)
+    page = Page("one", "model", tuple(replace(stack, facts=known) for stack in page.stacks))
+    opened = open_html(html_of(page), "#view=model").drawn()
+    assert opened.page.inner_text(".title p") == "model · 1 token · 1 layer × 1 head"
+    said = opened.page.inner_text("#app")
+    opened.to(view="matrix").page.click(".badge-line")
+    said += opened.page.inner_text("#app")
+    assert "Of 1 map " in said or "of 1 map " in said
+    assert "value vectors of 1 token, but these vectors span only 1 direction." in said
+    assert re.findall(r"(?<![\d.,])1 (?:tokens|layers|heads|maps|directions|values)\b", said) == []
+
+
+def test_the_chosen_cell_is_framed(load, open_html: Open) -> None:
+    page = page_of_trace(load("tiny:bert").trace("the old dog and the cat ran along the river"), besides=())
+    for theme, width in (("light", 1280), ("dark", 400)):
+        opened = open_html(html_of(page), "#view=matrix&token=3&key=6", theme=theme, width=width).drawn()
+        names = (".mark-cell", ".mark", '.row-label[data-row="3"]', '.col-label[data-col="6"]')
+        boxes = opened.page.evaluate(  # at once, as the page glides to the reasons
+            "names => names.map(one => document.querySelector(`#view ${one}`).getBoundingClientRect().toJSON())", names
+        )
+        box, whole, down, across = boxes
+        assert box["x"] < across["x"] + across["width"] / 2 < box["x"] + box["width"]
+        assert box["y"] < down["y"] + down["height"] / 2 < box["y"] + box["height"]
+        assert whole["width"] > 5 * box["width"]
+        assert all(opened.page.get_attribute(f"#view {label}", "font-weight") == "700" for label in names[2:])
+        opened.to(view="matrix", token=3)
+        assert opened.page.locator("#view .mark-cell, #view .mark").count() == 0
+    opened.to(view="matrix", token=3, key=0, special=0)
+    assert opened.page.locator("#view .mark-cell").count() == 0, "its column is hidden"
+    assert opened.page.locator("#view .mark").count() == 1
 
 
 def test_undefined_values_are_named(open_html: Open) -> None:

@@ -99,14 +99,19 @@ def test_inspect_prints_a_table_and_a_verdict(headwise):
     assert "lamps: unique? carries anything? matters?" in out
 
 
+def test_inspect_begins_with_the_tokens_as_people_read_them(headwise):
+    _, out, _ = headwise("inspect", "a dog\na", "--model", "tiny:gpt2", "--layer", "1")
+    assert out.splitlines()[0] == "<s> a do g ↵ a </s>"
+
+
 @pytest.mark.parametrize(
     ("width", "left"),
-    [(None, []), ("88", []), ("80", ["next"]), ("73", ["next", "same"]),
-     ("50", ["next", "same", "prev", "special", "null", "loose"]),
+    [(None, []), ("93", []), ("85", ["next"]), ("80", ["next", "same"]), ("75", ["next", "same", "prev"]),
+     ("55", ["next", "same", "prev", "special", "null", "loose"]),
      ("20", ["next", "same", "prev", "special", "null", "loose", "entropy"])],
 )  # fmt: skip
 def test_a_narrow_terminal_has_fewer_columns_of_heads_and_every_number_whole(headwise, monkeypatch, width, left):
-    """What each head matters is never among those that are left out."""
+    """What lights the lamp *carries*, and what each head matters, is never among those that are left out."""
     monkeypatch.delenv("COLUMNS", raising=False)
     if width is not None:
         monkeypatch.setenv("COLUMNS", width)
@@ -114,14 +119,15 @@ def test_a_narrow_terminal_has_fewer_columns_of_heads_and_every_number_whole(hea
     assert code == 0
     lines = out.splitlines()
     heading = next(line for line in lines if line.split()[:1] == ["lamps"]).split()
-    every = ["lamps", "entropy", "special", "prev", "same", "next", "null", "loose", "carried", "parked", "sink",
-             "matters"]  # fmt: skip
+    every = ["lamps", "entropy", "special", "prev", "same", "next", "null", "loose", "carried", "parked", "sent",
+             "sink", "matters"]  # fmt: skip
     assert [name for name in every if name not in heading] == [name for name in every if name in left]
     rows = [line for line in lines if re.match(r" *L\d\.H\d ", line)]
     assert all(re.search(r" -?\d\.\d{4}$", row) for row in rows)
     assert not any("…" in row for row in rows)
     said = [line for line in lines if line.startswith("left out")]
-    assert said == ([f"left out: columns {', '.join(left)}; a wider terminal or --csv FILE has them"] if left else [])
+    word = "column" if len(left) == 1 else "columns"
+    assert said == ([f"left out: {word} {', '.join(left)}; a wider terminal or --csv FILE has them"] if left else [])
     assert ("null: share" in out) == ("null" not in left)
 
 
@@ -139,8 +145,13 @@ def test_what_is_parked_is_defined_alike_in_the_help_and_below_the_table(headwis
     _, asked, _ = headwise("inspect", "--help")
     _, said, _ = headwise("inspect", TEXT, "--model", "tiny:bert", "--layer", "0")
     help_, table = (" ".join(text.split()) for text in (asked, said))
-    assert "the share of the weight that is parked on no word, or on one token, whoever looks; and where" in help_
-    assert "parked: share of the weight on no word, or on one token, whoever looks" in table
+    assert (
+        "the share of the weight that is parked on no word, or on one token, whoever looks, and the share of what is "
+        "sent from there; and where"
+    ) in help_
+    assert (
+        "parked: share of the weight on no word, or on one token, whoever looks; sent: share of what is sent from there"
+    ) in table
 
 
 def test_inspect_takes_the_name_that_a_head_has_everywhere(headwise):

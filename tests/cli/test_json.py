@@ -158,7 +158,8 @@ def test_reproduce(tmp_path: Path, monkeypatch, capsys) -> None:
 
 @pytest.mark.parametrize("what", ["quantities", "studies", "models"])
 def test_list(what: str, monkeypatch, capsys) -> None:
-    """The names of the printed list, in its order."""
+    """The names of the printed list, in its order; a line each in a pipe."""
+    monkeypatch.delenv("COLUMNS", raising=False)
     found = valid(valid_run(monkeypatch, capsys, ["list", what, "--json", "-"]), "list")
     printed = valid_run(monkeypatch, capsys, ["list", what]).splitlines()
     names = [entry["name"] for entry in found["entries"]]

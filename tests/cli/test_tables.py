@@ -141,7 +141,7 @@ def test_a_terminal_of_80_columns_has_whole_cells_and_is_told_what_is_left_out(m
         "to entropy sufficiency",
         "name separator comprehensiveness (nats) gain half@50 % show",
     ]
-    assert lines[4].split() == ["L0.H0", "0.123", "0", "[-1.23,", "12.3]", "3", "0", "0", "with", "care"]
+    assert lines[4].split() == ["L0.H0", "0.123", "0", "[-1,", "12]", "3", "0", "0", "with", "care"]
     assert " ".join(" ".join(lines[27:]).split()) == (
         "left out: columns layer, head, empty, text; 6 more rows; --all shows them, out/table.parquet has them"
     )
@@ -168,7 +168,7 @@ def test_all_of_a_wide_table_is_in_parts_that_fit(monkeypatch, capsys) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = printed(capsys, WIDE.head(1), whole=True)
     assert max(map(len, lines)) <= 80
-    for each in ("layer", "0.123", "0 [-1.23, 12.3]", "with care", "half@50\u00a0%"):
+    for each in ("layer", "0.123", "0 [-1, 12]", "with care", "half@50\u00a0%"):
         assert each in "\n".join(lines)
     assert not any("left out" in line for line in lines)
     assert sum("L0.H0" in line for line in lines) == sum("name" in line for line in lines) > 1
@@ -177,10 +177,23 @@ def test_all_of_a_wide_table_is_in_parts_that_fit(monkeypatch, capsys) -> None:
 def test_a_pipe_has_every_column_and_a_terminal_of_unknown_width_has_80(monkeypatch, capsys) -> None:
     assert terminal() is None
     lines = printed(capsys, WIDE)
-    assert LONG in lines[2]
-    assert lines[-1] == "  left out: 6 more rows; --all shows them, out/table.parquet has them"
+    assert LONG.partition(" is shown")[0][:60] in lines[2]
+    assert lines[-1] == "  left out: 6 more rows; the ends of long texts; --all shows them, out/table.parquet has them"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert terminal() == 80
+
+
+def test_a_long_text_is_cut_in_a_pipe_too_and_that_is_said(capsys) -> None:
+    """Rows of `show RUN strongest` had more than 250 characters."""
+    text = "a word or\ntwo " * 20
+    table = pl.DataFrame({"name": ["a", "b"], "text": [text, "half@50\u00a0%  of it"], "value": [0.25, 0.5]})
+    lines = printed(capsys, table)
+    assert lines[1].startswith("a     a word or two a word or two")
+    assert max(map(len, lines)) <= 100
+    assert lines[1].split("…")[1].split() == ["0.25"], "what stands behind it is whole"
+    assert lines[3] == "  left out: the ends of long texts; --all shows them, out/table.parquet has them"
+    assert "left out" not in printed(capsys, table[1:])[-1], "a blank that does not break is no end"
+    assert " ".join(text.split()) in " ".join(" ".join(printed(capsys, table, whole=True)).split()).replace(" 0.25", "")
 
 
 def test_a_heading_stands_in_one_line_where_there_is_room(monkeypatch, capsys) -> None:
@@ -263,14 +276,112 @@ def test_places_are_not_shown_where_a_name_tells_them(capsys, monkeypatch) -> No
     assert printed(capsys, methods)[1].split() == ["layer", "head", "value"], "this name does not tell them"
 
 
+LIT = pl.DataFrame({
+    "stack": ["self"] * 3, "layer": [0, 0, 1], "head": [0, 1, 0], "name": ["L0.H0", "L0.H1", "L1.H0"],
+    **{f"{name}{end}": [0.1234, 0.00677, 0.5 + 1e-4]
+       for name in ("null_share", "loose", "carried", "parked", "sent", "neighbour") for end in ("", "_low", "_high")},
+    "lamp_unique": ["green", "red", "amber"], "lamp_carries": ["amber", "green", "red"], "lamp_matters": ["dark"] * 3,
+    "held": ["carries", None, None], "show": ["with care", "no", "no"], "sink": [True, False, False],
+})  # fmt: skip
+
+
+def test_what_decides_whether_a_map_may_be_shown_is_there_at_80_columns_and_in_words(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = printed(capsys, LIT, first_by=("stack", "-null_share"))
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "  in every row: stack self, matters? not known yet"
+    assert " ".join(" ".join(lines[1:4]).split()) == (
+        "null share loose carried parked sent carries name (of 1) (of 1) (of 1) (of 1) (of 1) unique? anything? show"
+    )
+    assert [line.split() for line in lines[4:7]] == [
+        ["L1.H0", *["0.500"] * 5, "with", "care", "no", "no"],
+        ["L0.H0", *["0.123"] * 5, "yes", "held", "back", "with", "care"],
+        ["L0.H1", *["0.007"] * 5, "no", "yes", "no"],
+    ]
+    said = " ".join(" ".join(lines[7:]).split())
+    assert "sent: of what is sent, what comes from there; held back: yes by itself, but" in said
+    assert "the intervals of null_share, loose, carried, parked, sent; --all shows them" in said
+    assert not {"lamp", "dark", "amber", "True"} & {*" ".join(lines).split()}
+
+
+def test_a_lamp_is_chosen_by_the_word_that_is_shown() -> None:
+    for said in ("unique=yes", "unique=green"):
+        assert chosen(LIT, f"lamp_{said}", None)["name"].to_list() == ["L0.H0"]
+    assert chosen(LIT, "lamp_carries=with care", None)["name"].to_list() == ["L0.H0"]
+
+
+def test_the_numbers_that_a_verdict_rests_on_stand_side_by_side_a_row_a_head(capsys, monkeypatch) -> None:
+    """The mean of r is what nullspace votes by, and r was in none of the rows that were shown."""
+    rows = [("fig1a", None, "L0", None, 9.0, "pearson", 0.7), ("fig1b", 0, "L0.H0", "first", None, "raw", 0.2)]
+    for head, r, share in ((0, 0.95, 0.02), (1, 0.25, 0.875), (2, None, 0.5)):
+        name = f"L0.H{head}"
+        rows += [
+            ("rank", head, name, None, None, "null_dim", 12.0),
+            ("mass", head, name, None, None, "null_share", share),
+        ]
+        rows += [] if r is None else [("fig1a", head, name, None, None, "pearson", r)]
+    table = pl.DataFrame(
+        [("self", 0, *row) for row in rows],
+        schema=["stack", "layer", "paper", "head", "name", "category", "length", "what", "value"], orient="row",
+    )  # fmt: skip
+    monkeypatch.setenv("COLUMNS", "80")
+    by = STUDIES["nullspace"].first_by
+    lines = printed(capsys, table, first_by=by)
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "  in every row: stack self, layer 0"
+    assert " ".join(lines[1].split()) == "name r, raw and effective null share (of 1) free directions"
+    assert [line.split() for line in lines[2:5]] == [
+        ["L0.H1", "0.25", "0.875", "12"], ["L0.H0", "0.95", "0.020", "12"], ["L0.H2", "–", "0.500", "12"],
+    ]  # fmt: skip
+    said = " ".join(" ".join(lines[5:]).split())
+    assert "r, raw and effective: Pearson's r of raw and effective weights, mean over texts (the verdict" in said
+    assert "left out: column head; 2 other numbers; --all shows them" in said
+    one = printed(capsys, table, first_by=by, where="name=L0.H1")
+    assert one[1].split() == ["self", "L0.H1", "0.25", "0.875", "12"]
+    lines = printed(capsys, table, first_by=by, where="what=pearson")
+    assert lines[0] == "  in every row: stack self, layer 0, paper fig1a, what pearson"
+    assert [line.split()[0] for line in lines[2:5]] == ["L0.H0", "L0.H1", "L0"], "as it is stored, where asked for"
+    assert lines[5].startswith("  pearson: Pearson's r of raw and effective weights")
+
+
+def test_numbers_of_a_long_table_are_told_with_words_and_units(capsys) -> None:
+    rows = pl.DataFrame(
+        {"paper": ["table2", "fig3"], "name": ["L0", "L1"], "what": ["rho", "norm"], "value": [0.1, 2.0]}
+    )
+    lines = printed(capsys, rows)
+    assert lines[3] == (
+        "  rho: Spearman's ρ of weight α and length ‖f(x)‖ of the vector that it weighs (no unit); norm: ‖α f(x)‖, the "
+        "length of what is sent, a sum over such tokens (units of the residual stream)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ((0.0161, 5.93e-10, 0.0323), "0.016 [0.000, 0.032]"),
+        ((0.615, 0.6071, 0.6239), "0.615 [0.607, 0.624]"),
+        ((0.5, -0.0001, 1.0), "0.5 [-0.0, 1.0]"),
+        ((0.13, 0.004, 0.26), "0.130 [0.004, 0.260]"),
+        ((0.13, -0.004, 0.26), "0.130 [-0.004, 0.260]"),
+        ((12.0, 3.25, 104.4), "12 [3, 104]"),
+        ((1.0, 1.0, 1.0), "1 [1, 1]"),
+        ((2e-6, 1e-6, 3e-6), "2e-06 [1e-06, 3e-06]"),
+        ((None, 0.1, 0.2), "– [0.10, 0.20]"),
+    ],
+)
+def test_both_ends_of_an_interval_are_rounded_at_one_place(numbers, said: str, capsys) -> None:
+    table = pl.DataFrame([("a", *numbers)], schema=["name", "r", "r_low", "r_high"], orient="row")
+    assert printed(capsys, table)[1].split(maxsplit=1)[1].strip() == said
+
+
 def test_a_lamp_is_shown_with_its_numbers_even_without_their_intervals(capsys, monkeypatch) -> None:
     names = ("null_share", "loose", "carried", "parked")
     wide = {f"{name}{end}": [0.1234, 0.2345] for name in names for end in ("", "_low", "_high")}
     table = pl.DataFrame({"name": ["L0.H0", "L0.H1"], **wide, "show": ["with care", "no"]})
     monkeypatch.setenv("COLUMNS", "72")
     lines = printed(capsys, table, first_by=("-null_share",))
-    assert lines[3].split() == ["L0.H1", "0.234", "[0.234,", "0.234]", "0.234", "0.234", "0.234", "no"]
+    assert lines[3].split() == ["L0.H1", "0.234", "0.234", "0.234", "0.234", "no"]
     said = " ".join(" ".join(lines).split())
-    assert "left out: the intervals of loose, carried, parked; --all shows them" in said
+    assert "left out: the intervals of null_share, loose, carried, parked; --all shows them" in said
     monkeypatch.setenv("COLUMNS", "140")
     assert "left out" not in " ".join(printed(capsys, table, first_by=("-null_share",)))

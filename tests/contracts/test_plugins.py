@@ -57,7 +57,7 @@ def test_the_example_is_in_the_list_the_viewer_the_server_and_a_report(
     copytree(EXAMPLE / "headwise_along", site / "headwise_along")
     install(site, name=project["name"], points=project["entry-points"])
 
-    assert any(line.split()[0] == "along" and "pulls the output back" in line for line in _quantities())
+    assert any(name.strip() == "along" and "pulls the output back" in about for _, name, about in _quantities())
     model = load("tiny:bert")
     header = header_of(page_of_trace(model.trace("the sea"), quantities=["raw", "along"]), 3)
     mine = header["stacks"][0]["quantities"][1]

@@ -123,7 +123,7 @@ def test_scores_that_are_no_single_product_are_refused(load) -> None:
 def test_the_words_and_the_figure() -> None:
     rows = [(0, 0, 1.0, 2.0, 2.0), (1, 0, 1.0, -0.5, -0.5), (2, None, 2.0, -1.0, -2.0)]
     table = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-    found = QueryKey("L1.H2", ("dog", "old"), 0.25, 0.5, table)
+    found = QueryKey("L1.H2", ("Ġdog", "▁old"), 0.25, 0.5, table)
     assert found.dot == -0.5
     assert found.joined().rows() == [("0+1", 1.5), ("2", -2.0)]
     assert str(found) == (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -102,12 +104,12 @@ def test_parts_that_do_not_add_up_are_an_error(load, monkeypatch) -> None:
 
 
 def test_the_words() -> None:
-    rows = [("query", "embedding", 4, "dog", 2.0), ("query", "L0.H1", 1, "old", -0.5), ("key", "L0.H1", 0, "the", 1.6),
+    rows = [("query", "embedding", 4, "Ġdog", 2.0), ("query", "L0.H1", 1, "old", -0.5), ("key", "L0.H1", 0, "the", 1.6),
             ("query", "bias", None, None, 0.1), ("query", "feed-forward 0", 4, "dog", 0.0)]  # fmt: skip
     table = pl.DataFrame(
         [dict(zip(("side", "component", "place", "token", "part"), row, strict=True)) for row in rows], schema=SCHEMA
     )
-    found = Why(Cell("self", 1, 2, 4, 1), ("dog", "old"), 1.6, 0.427, table, 0.0)
+    found = Why(Cell("self", 1, 2, 4, 1), ("Ġdog", "▁old"), 1.6, 0.427, table, 0.0)
     assert (
         repr(found)
         == str(found)
@@ -117,6 +119,7 @@ def test_the_words() -> None:
             "Of what 'old' is made of (key): +1.60 L0.H1 from 'the'."
         )
     )
+    assert str(replace(found, cell=Cell("cross", 1, 2, 4, 1))).startswith("cross L1.H2 gives 0.43")
 
 
 def test_heads_of_an_encoder_and_a_decoder_are_told_apart(load) -> None:

@@ -212,3 +212,11 @@ def test_the_page_has_the_models_own_answer(load) -> None:
     assert payload(kept)["answer"] == found.says
     whole = kept.model.hf(**kept.model.batch([kept.text]).inputs).logits[0, -1].detach().softmax(-1)
     assert found.choices[0][1] == pytest.approx(float(whole.max()), rel=1e-5)
+
+
+@pytest.mark.parametrize("keep", ["all", hw.Top(k=3)], ids=["whole", "long"])
+def test_a_trace_begins_as_people_read_it(load, keep) -> None:
+    """Without the tokenizer's marks, and with dots only where it goes on."""
+    model = load("tiny:gpt2")
+    assert repr(model.trace("of\nold", keep=keep)).endswith(": <s> o f ↵ o l d </s>>")
+    assert repr(model.trace("the old\ndog", keep=keep)).endswith(": <s> t h e old ↵ d o …>")

@@ -220,3 +220,30 @@ def test_far_is_further_than_three_tokens_in_all_but_short_texts(tokens: int, he
     words = side(tuple(f"w{at}" for at in range(tokens)))
     stack = replace(stack_of(maps, sinks=()), queries=words, keys=words)
     assert opening(stack)["head"] == head
+
+
+@pytest.mark.parametrize(("other", "head"), [(0.3, (1, 0)), (0.25, (0, 0))])
+def test_the_strip_prefers_heads_that_no_red_lamp_forbids(other: float, head: tuple[int, int]) -> None:
+    """demo-llm's strip told the previous token of a head that does not matter, where others do the same and do."""
+    maps = np.zeros((2, 1, 7, 7), np.float32)
+    maps[0, 0] = 0.4 * np.eye(7, k=-1)
+    maps[1, 0] = other * np.eye(7, k=-1)
+    known = stack_of(maps, sinks=())
+    assert known.facts is not None
+    known.facts.lamps[0, 0] = lamps(Head(null_share=0.9, unique_rows=0.0, carried=0.9, parked=0.1))
+    told = {one.what: (one.layer, one.head) for one in telling(known)}
+    assert told["previous token"] == head, "one that looks there too little to be told for it does not drive it out"
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_alignment_is_told_of_a_head_that_no_red_lamp_forbids(other: bool) -> None:
+    maps = np.zeros((2, 1, 7, 7), np.float32)
+    maps[0, 0], maps[1, 0] = np.eye(7), 0.8 * np.eye(7)
+    tokens = side(tuple("abcdefg"))
+    known = replace(stack_of(maps, sinks=(), name="cross"), queries=side(tuple("ABCDEFG")), keys=tokens)
+    assert known.facts is not None
+    if other:
+        known.facts.lamps[0, 0] = lamps(Head(null_share=0.9, unique_rows=0.0, carried=0.9, parked=0.1))
+    told = {one.what: (one.layer, one.head) for one in telling(known)}
+    start = opening(known)
+    assert told["alignment"] == (int(other), 0) == (start["layer"], start["head"]), "as the page opens"

@@ -5,6 +5,7 @@ import { Chips } from "./chips";
 import { type Theme } from "./colour";
 import { type Context, type Drawing, paletteOf, type View } from "./context";
 import { controlsOf, tabsOf } from "./controls";
+import { counted } from "./decode";
 import { el } from "./dom";
 import { captioned, savePng, saveSvg } from "./export";
 import { helpOf, listenToKeys } from "./keys";
@@ -92,7 +93,7 @@ export class App {
     model.changed(draw);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
     let width = innerWidth;
-    addEventListener("resize", () => innerWidth !== width && ((width = innerWidth), draw()));
+    addEventListener("resize", () => (innerWidth === width ? this.wayDown() : ((width = innerWidth), draw())));
     this.root.addEventListener("scroll", () => this.fade());
     listenToKeys(model, help, turnTheme);
     draw();
@@ -153,8 +154,15 @@ export class App {
       drawing?.scale ? scaleBar(drawing.scale, palette, quantity, state, drawing.tint) : "",
       el("p", { class: "treatment" }, [drawing?.says, ...treatment(page, place, state)].filter(Boolean).join(" ")),
     );
-    if (drawing?.chosen && drawing.chosen.node.getBoundingClientRect().top + scrollY > innerHeight) this.words.append(wayTo(drawing.chosen));
+    this.wayDown();
     this.root.dataset.shown = `${stack.name} ${quantity.name} ${quantity.layers[layerAt]} ${quantity.heads[headAt]}`;
+  }
+
+  /** There is a way to the chosen token while it lies below the first window. */
+  private wayDown(): void {
+    const chosen = this.drawing?.chosen;
+    this.words.querySelector('[data-tool="chosen"]')?.remove();
+    if (chosen && chosen.node.getBoundingClientRect().top + scrollY > innerHeight) this.words.append(wayTo(chosen));
   }
 
   private header(model: Model, help: HTMLDialogElement, turnTheme: () => void): HTMLElement {
@@ -165,11 +173,11 @@ export class App {
     const asPng = () => this.drawing && void savePng(picture(), panel(), file()).catch((error: unknown) => alert(String(error)));
     const sizes = new Set(model.page.stacks.flatMap((stack) => [stack.keys.tokens.length, stack.queries.tokens.length]));
     const first = model.page.stacks[0]!.quantities[0]!;
-    const shape = `${first.layers.length} layers × ${first.heads.length} heads`;
+    const shape = `${counted(first.layers.length, "layer")} × ${counted(first.heads.length, "head")}`;
     return el(
       "header",
       {},
-      el("div", { class: "title" }, el("h1", { title: visible(this.page.title) }, visible(this.page.title).slice(0, 400)), el("p", {}, [this.page.model, `${[...sizes].join(" and ")} tokens`, shape].filter(Boolean).join(" · ")), this.page.answer && el("p", { class: "answer" }, visible(this.page.answer))),
+      el("div", { class: "title" }, el("h1", { title: visible(this.page.title) }, visible(this.page.title).slice(0, 400)), el("p", {}, [this.page.model, `${[...sizes].join(" and ")} ${Math.max(...sizes) === 1 ? "token" : "tokens"}`, shape].filter(Boolean).join(" · ")), this.page.answer && el("p", { class: "answer" }, visible(this.page.answer))),
       el(
         "div",
         { class: "tools", role: "toolbar", "aria-label": "Page" },

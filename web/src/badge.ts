@@ -1,7 +1,7 @@
 // What may be read into a head's weights: three lamps that are always there, and an explanation behind them.
 
 import { headsShown } from "./chips";
-import { numberText } from "./decode";
+import { counted, numberText } from "./decode";
 import { el } from "./dom";
 import { type Facts, headName, type Lamp, type Quantity } from "./page";
 import { type Model, type Place, placeOf, WITHOUT } from "./state";
@@ -54,8 +54,8 @@ export class Badge {
       ["tokens", String(facts.n)],
       ["head size", String(facts.d_head)],
       ["rank of the values", String(number(facts.rank))],
-      ["null space", `${number(facts.null_dim)} directions`],
-      ["of these, between distributions", `${number(facts.simplex_dim)} directions`],
+      ["null space", counted(number(facts.null_dim), "direction")],
+      ["of these, between distributions", counted(number(facts.simplex_dim), "direction")],
       ["weight in the null space", Number.isNaN(share) ? "undefined" : `${(100 * share).toFixed(0)} %`],
       ["raw against effective, Pearson", numberText(number(facts.pearson))],
     ];
@@ -101,7 +101,7 @@ const UNIQUE = "The values of this head are as many independent directions as it
 
 function notUnique(facts: Facts, rank: number, share: number): string {
   const part = Number.isNaN(share) ? "" : ` Here ${(100 * share).toFixed(0)} % of the map (squared) is of that kind.`;
-  return `The head adds up value vectors of ${facts.n} tokens, but these vectors span only ${rank} directions. So some changes of the weights cancel and the output stays exactly as it is; nothing later in the model can notice them.${part} A bright cell need not mean that its token mattered: look at effective attention, which leaves that part out, or at norms.`;
+  return `The head adds up value vectors of ${counted(facts.n, "token")}, but these vectors span only ${counted(rank, "direction")}. So some changes of the weights cancel and the output stays exactly as it is; nothing later in the model can notice them.${part} A bright cell need not mean that its token mattered: look at effective attention, which leaves that part out, or at norms.`;
 }
 
 const FIRST_ORDER = "and does not tell"; // as headwise.lamps says it of an estimate near a threshold
@@ -132,7 +132,7 @@ function severalLine(facts: Facts, place: Place, view: string): string {
   const parked = sinks === 0 ? "none is of a sink" : sinks === 1 ? "1 is of a sink" : `${sinks} are of sinks`;
   const dark = heads.filter((head) => head.lamps[2]![0] === "dark");
   const untold = dark.filter((head) => head.lamps[2]![2].includes(FIRST_ORDER)).length;
-  const said = `${heads.length} maps${where} ${count("yes")} may be shown as what the head did, ${count("with care")} with care and ${count("no")} not; ${parked}.`;
-  const why = untold > 0 ? `Of ${untold} head${untold > 1 ? "s" : ""} the first order does not tell whether ${untold > 1 ? "they matter" : "it matters"} (--exact does).` : "Whether the heads matter was not asked (--matters asks).";
-  return `${facts.n} tokens, head size ${facts.d_head}. ${dark.length === 0 ? `Of ${said}` : `So far, of ${said} ${why}`}`;
+  const said = `${counted(heads.length, "map")}${where} ${count("yes")} may be shown as what the head did, ${count("with care")} with care and ${count("no")} not; ${parked}.`;
+  const why = untold > 0 ? `Of ${counted(untold, "head")} the first order does not tell whether ${untold > 1 ? "they matter" : "it matters"} (--exact does).` : "Whether the heads matter was not asked (--matters asks).";
+  return `${counted(facts.n, "token")}, head size ${facts.d_head}. ${dark.length === 0 ? `Of ${said}` : `So far, of ${said} ${why}`}`;
 }

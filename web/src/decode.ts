@@ -47,6 +47,9 @@ export function numberText(value: number): string {
   return (value < 0 ? "\u2212" : "") + (size >= 1e-4 && size < 1e6 ? size.toPrecision(3) : scientific(size));
 }
 
+/** "1 token", "2 tokens". */
+export const counted = (count: number, thing: string): string => `${count} ${thing}${count === 1 ? "" : "s"}`;
+
 const SUPERSCRIPT = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079";
 
 function scientific(value: number): string {

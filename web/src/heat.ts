@@ -20,6 +20,7 @@ export interface HeatOptions {
   tall?: number; // largest height of a cell
   caption?: string;
   marked?: number | undefined; // a row to set apart
+  chosen?: number | undefined; // and its cell in this column
   rowTitle: string; // what a row and a column are, for the note at the pointer
   colTitle: string;
   unit: string;
@@ -74,7 +75,7 @@ function layoutOf(grid: Grid, { width, caption, notes, tall }: HeatOptions): Lay
 
 /** Labels, frame and the marks of the pointer; the cells go into its group `.cells`. */
 function frameOf(grid: Grid, layout: Layout, options: HeatOptions): SVGSVGElement {
-  const { palette, caption, marked, notes } = options;
+  const { palette, caption, marked, chosen, notes } = options;
   const { left, top, cell, tall, width, height } = layout;
   const [across, down] = [cell * grid.cols.length, tall * grid.rows.length];
   const each = (size: number) => Math.max(1, Math.ceil(11 / size));
@@ -83,7 +84,7 @@ function frameOf(grid: Grid, layout: Layout, options: HeatOptions): SVGSVGElemen
     r % each(tall) ? null : svg("text", { ...text, x: left - 6, y: top + (r + 0.5) * tall, dy: "0.35em", "text-anchor": "end", class: "row-label", "data-row": r, ...(r === marked ? { fill: palette.ink, "font-weight": 700 } : {}) }, short(row.label)),
   );
   const colLabels = grid.cols.map((col, c) =>
-    c % each(cell) ? null : svg("text", { ...text, transform: `translate(${left + (c + 0.5) * cell + 4},${top - 6}) rotate(-90)`, class: "col-label", "data-col": c }, short(col.label)),
+    c % each(cell) ? null : svg("text", { ...text, transform: `translate(${left + (c + 0.5) * cell + 4},${top - 6}) rotate(-90)`, class: "col-label", "data-col": c, ...(c === chosen ? { fill: palette.ink, "font-weight": 700 } : {}) }, short(col.label)),
   );
   const sayings = (notes ?? []).map((note, r) => svg("text", { ...text, x: left + across + 8, y: top + (r + 0.5) * tall, dy: "0.35em" }, note));
   return svg(
@@ -94,6 +95,7 @@ function frameOf(grid: Grid, layout: Layout, options: HeatOptions): SVGSVGElemen
     svg("rect", { x: left - 0.5, y: top - 0.5, width: across + 1, height: down + 1, fill: "none", stroke: palette.line }),
     svg("g", {}, ...rowLabels, ...colLabels, ...sayings),
     marked === undefined ? null : svg("rect", { class: "mark", x: left - 0.5, y: top + marked * tall - 0.5, width: across + 1, height: tall + 1, fill: "none", stroke: palette.accent, "stroke-width": 1.5 }),
+    marked === undefined || chosen === undefined ? null : svg("rect", { class: "mark-cell", x: left + chosen * cell - 1.5, y: top + marked * tall - 1.5, width: cell + 3, height: tall + 3, fill: "none", stroke: palette.accent, "stroke-width": 3 }),
     svg("rect", { class: "cross", "data-screen": true, fill: "none", stroke: palette.ink, "stroke-width": 1.5, visibility: "hidden" }),
   );
 }

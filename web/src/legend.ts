@@ -45,7 +45,7 @@ export function treatment(page: Page, { quantity, layerAt, headAt }: Place, stat
     !state.special && "Special tokens are hidden; nothing is rescaled, so rows lack what went to them.",
     state.pair !== "all" && `Only from sentence ${state.pair[0]!.toUpperCase()} to sentence ${state.pair[1]!.toUpperCase()}; rows lack what goes elsewhere.`,
     state.threshold > 0 && `Values below ${(100 * state.threshold).toFixed(0)} % of the scale are not drawn.`,
-    quantity.undefined > 0 && `${quantity.undefined.toLocaleString("en")} values are not numbers; they are drawn in brown-grey.`,
+    quantity.undefined > 0 && (quantity.undefined === 1 ? "1 value is not a number; it is drawn in brown-grey." : `${quantity.undefined.toLocaleString("en")} values are not numbers; they are drawn in brown-grey.`),
     !page.exact && `Values have three digits, but none finer than ${numberText(10 ** quantity.floor[layerAt]![headAt]!)} in this map.`,
   ].filter((sentence): sentence is string => Boolean(sentence));
 }

@@ -2,8 +2,10 @@
 
 import { App } from "./app";
 import { el } from "./dom";
+import { tellHeight } from "./height";
 import { readPage } from "./page";
 
+tellHeight();
 try {
   const page = readPage();
   new App(page, document.getElementById("app")!).start();

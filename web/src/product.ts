@@ -1,6 +1,6 @@
 // Query · key, dimension by dimension: of one cell the query, the key, and under them their product.
 
-import { numberText } from "./decode";
+import { counted, numberText } from "./decode";
 import { el, svg } from "./dom";
 import type { Product } from "./page";
 
@@ -10,7 +10,7 @@ const [UNIT, CELL, BARS] = [10, 14, 84]; // of the picture's own measure: a dime
 export function productOf({ dot, times, added, parts }: Product): HTMLElement {
   const pairs = parts.some(([dimensions]) => dimensions.length > 1);
   const bias = added === 0 ? "" : ` ${signed(added)} (position bias, mask or a shift of the row)`;
-  const says = `Query and key have ${parts.flatMap(([each]) => each).length} dimensions in this head; their products add up to ${numberText(dot)}. The score is ${numberText(dot)} \u00d7 ${numberText(times)}${bias} = ${numberText(times * dot + added)}.`;
+  const says = `Query and key have ${counted(parts.flatMap(([each]) => each).length, "dimension")} in this head; their products add up to ${numberText(dot)}. The score is ${numberText(dot)} \u00d7 ${numberText(times)}${bias} = ${numberText(times * dot + added)}.`;
   const joined = pairs ? " Positions turn these dimensions in pairs, so a bar is the sum over a pair: it depends on how far the two tokens are apart, and on nothing else of where they stand." : "";
   return el("div", { class: "why-product" }, el("h4", {}, "Query \u00b7 key, by dimension"), el("p", {}, says + joined), picture(parts));
 }

@@ -3,7 +3,7 @@
 // A file holds the reasons for some cells (viewer/why.py). A served page asks whoever frames it for the others, by a
 // message; the answer comes back the same way.
 
-import { numberText } from "./decode";
+import { counted, numberText } from "./decode";
 import { el } from "./dom";
 import { headName, numbered, type Reason, type Side, visible } from "./page";
 import { productOf } from "./product";
@@ -75,7 +75,7 @@ export class Why {
     const largest = Math.max(...sides.flatMap(({ parts, rest }) => [...parts.map(([, , part]) => Math.abs(part)), Math.abs(rest)]), 1e-9);
     const lists = sides.map((side, at) => {
       const rows = side.parts.map(([component, token, part]) => barOf(token === null ? component : `${component} from \u201c${visible(token)}\u201d`, part, largest));
-      if (side.others) rows.push(barOf(`${side.others} others`, side.rest, largest));
+      if (side.others) rows.push(barOf(counted(side.others, "other"), side.rest, largest));
       return el("div", {}, el("h4", {}, at === 0 ? "The query" : "The key"), el("ul", {}, ...rows));
     });
     const dimensions = product ? productOf(product) : el("p", {}, "By dimension: the scores of this model are no plain product of one query and one key.");

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 HELP = """One text, or a pair, through a model: a table of its heads, and whether their weights can be believed.
 
 Three lamps a head: are its weights unique, do they carry anything, does the model need it (asked by --matters)?
-Columns: entropy of the rows in nats; mean attention to special tokens and to the previous, the same and the next token;
-the share of the map that lies in the null space and changes nothing; the share of what is sent that follows the
-weights; the share of the weight that is parked on no word, or on one token, whoever looks; and where, if that is half
-or more (a sink).
+Columns: entropy of the rows in nats; mean attention to special tokens and to the previous, the same and the next \
+token; the share of the map that lies in the null space and changes nothing; how far a weight may go to tokens that \
+send nearly the same; the share of what is sent that follows the weights; the share of the weight that is parked on no \
+word, or on one token, whoever looks, and the share of what is sent from there; and where, if half of the weight or \
+more is parked (a sink).
 
   headwise inspect "The quick brown fox jumps over the lazy dog." --figure out.svg
   headwise inspect "He went to the bank." "It was closed." --layer 3 --quantity effective
@@ -46,10 +47,12 @@ LayerOption = Annotated[int | None, typer.Option(help="Only this layer (from 0).
 HeadOption = Annotated[str | None, typer.Option(help="Only this head: its number (from 0), or its name, as L3.H1.")]
 Stack = Annotated[str | None, typer.Option(help="encoder, decoder or cross, for encoder–decoder models.")]
 Words = Annotated[bool, typer.Option("--words", help="Maps between words, not tokens, in the figure.")]
-Query = Annotated[int | None, typer.Option(help="The token whose intervals the figure shows.")]
+Query = Annotated[int | None, typer.Option(help="The token (its number, from 0) whose intervals the figure shows.")]
 Key = Annotated[
     int | None,
-    typer.Option(help="A token that --query looks at, with --head L3.H1: query times key, dimension by dimension."),
+    typer.Option(
+        help="A token (from 0) that --query looks at, with --head L3.H1: query times key, dimension by dimension."
+    ),
 ]
 Figure = Annotated[Path | None, typer.Option(help="Draw a head's maps: .svg, .png, .pdf or .html.")]
 Json = Annotated[str | None, typer.Option("--json", help="Write tokens and table as JSON; - for standard output.")]
@@ -309,9 +312,10 @@ def _print(
     from headwise.interventions.answered import unanswered
     from headwise.interventions.outcomes import kind_of
     from headwise.models.packaged import called
+    from headwise.text.written import in_a_line
 
     console = Console(highlight=False, soft_wrap=True)
-    console.print(RichText(" ".join(trace.queries(stack).tokens)))
+    console.print(RichText(in_a_line(trace.queries(stack).tokens)))
     said = unanswered(trace.model) if answer is None else answer.says
     if said:
         console.print(RichText(said, style="bold"))
@@ -336,7 +340,10 @@ def _print_table(table: pl.DataFrame, title: str) -> None:
     console.print(RichText(_units([name for name in table.columns if name not in left]), style="dim"))
     if left:
         named = ", ".join(LABELS.get(name, name) for name in left)
-        console.print(f"left out: columns {named}; a wider terminal or --csv FILE has them", style="dim")
+        console.print(
+            f"left out: column{'s' if len(left) > 1 else ''} {named}; a wider terminal or --csv FILE has them",
+            style="dim",
+        )
 
 
 def fitting(table: pl.DataFrame, title: str, width: int | None) -> tuple[Any, list[str]]:
@@ -403,7 +410,6 @@ UNSHOWN = (
     "largest_dropped",
     "pearson",
     "first",
-    "sent",
     "show",
     "held",
     *LAMPS,
@@ -417,7 +423,7 @@ UNITS = {  # of the columns, in the order of the table
     "null_share": "null: share of the squared weights that changes nothing",
     "loose": "loose: how far a weight may go within its row, to tokens that send nearly the same",
     "carried": "carried: share of what is sent that follows the weights; "
-    "parked: share of the weight on no word, or on one token, whoever looks",
+    "parked: share of the weight on no word, or on one token, whoever looks; sent: share of what is sent from there",
 }
 COLOURS = {"green": "green", "amber": "yellow", "red": "red", "dark": "bright_black"}
 LEGEND = (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from textwrap import wrap
+from textwrap import TextWrapper
 
 from headwise.text.terminal import visible
 
@@ -18,7 +19,21 @@ def terminal() -> int | None:
 
 def say(line: str, width: int | None, indent: str = "  ") -> None:
     """A line, indented; on a terminal it goes on below, between words. Nothing of an empty one."""
-    lines = wrap(visible(line), width or sys.maxsize, initial_indent=indent, subsequent_indent=f"{indent}  ",
-                 break_long_words=False, break_on_hyphens=False)  # fmt: skip
     if line:
-        print("\n".join(lines))
+        print("\n".join(lines(line, width, indent, hang=f"{indent}  ")))
+
+
+def lines(line: str, width: int | None, indent: str, *, hang: str) -> list[str]:
+    """The lines of one that fit, the first behind `indent`, the others behind `hang`.
+
+    >>> lines("--set methods=random,rollout  k=16", 25, "", hang="  ")
+    ['--set methods=random,', '  rollout  k=16']
+    """
+    wrapper = _Wrapper(width or sys.maxsize, indent, hang, break_long_words=False, break_on_hyphens=False)
+    return wrapper.wrap(visible(line))
+
+
+class _Wrapper(TextWrapper):
+    """Between words, and within a list of names, which may be longer than a line; a number stays whole."""
+
+    wordsep_simple_re = re.compile(r"(\s+)|(?<=,)(?=[a-z])")

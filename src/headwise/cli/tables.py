@@ -1,11 +1,12 @@
 """A result's table on the terminal: chosen rows, the telling ones first, rounded, with units.
 
 Where it is wider than the terminal the columns that say most are shown, each cell whole, and the others named below. In
-a file or a pipe nothing is cut, unless COLUMNS says how wide it is.
+a file or a pipe every column is there, unless COLUMNS says how wide it is, and of long texts the beginning.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
@@ -15,16 +16,42 @@ import polars as pl
 
 from headwise.cli.printed import say, terminal
 from headwise.errors import InputError
+from headwise.lamps import ASKED, QUESTIONS
 from headwise.results.result import Result
 from headwise.results.shown import FIRST_BY, TELLING, UNITS, number, shown
 from headwise.text.terminal import visible
 
 ROWS = 24  # unless all are asked for
 TEXT = 24  # columns of the terminal that a longer text has at least
+PIPED = 80  # and at most in a file or a pipe
 GAP = 2  # between columns
+SMALL, LARGE = 1e-4, 1e6  # of numbers that are written out
 PLACES = {  # which a name tells too
     "layer": "name", "head": "name", "layer_a": "a", "head_a": "a", "layer_b": "b", "head_b": "b",
     "matched_layer": "matched",
+}  # fmt: skip
+WHOSE = ("stack", "layer", "head", "name")  # one head
+LAMPS = {f"lamp_{question}": ASKED[question].lower() for question in QUESTIONS}
+HEADINGS = {**LAMPS, "pearson": "r, raw and effective", "identifiable_rows": "unique rows",
+            "null_dim": "free directions"}  # fmt: skip
+ANSWERS = {"green": "yes", "amber": "with care", "red": "no", "dark": "not known yet"}  # of lamps
+HELD = "held back"
+SAID = {  # of columns, what their names do not say
+    "pearson": "Pearson's r of raw and effective weights, mean over texts (the verdict is about its mean over heads)",
+    "null_share": "of the squared weights, what changes nothing",
+    "identifiable_rows": "rows whose weights no others can replace",
+    "null_dim": "directions in which a row can be moved and the output stays, mean over rows",
+    "loose": "how far a weight may go within its row, to tokens that send nearly the same",
+    "carried": "of what is sent, what follows the weights",
+    "parked": "of the weight, what is on no word",
+    "sent": "of what is sent, what comes from there",
+}
+FACTS = {  # the same of what a long table has under `what`
+    **SAID,
+    "rho": "Spearman's ρ of weight α and length ‖f(x)‖ of the vector that it weighs (no unit)",
+    "alpha": "the weight, a sum over such tokens (of 1)",
+    "norm": "‖α f(x)‖, the length of what is sent, a sum over such tokens (units of the residual stream)",
+    "f": "‖f(x)‖, the length of the vector that is weighed (units of the residual stream)",
 }  # fmt: skip
 
 
@@ -64,7 +91,7 @@ def _key(by: str, table: pl.DataFrame | None = None) -> pl.Expr:
         return pl.col(name).is_null()
     if table is not None and not equals and table[name].dtype == pl.String:
         return pl.col(name).cast(pl.Enum(table[name].drop_nulls().unique(maintain_order=True)))
-    return pl.col(name) != value if equals else pl.col(name)
+    return ~pl.col(name).is_in(value.split(",")) if equals else pl.col(name)
 
 
 def _is(table: pl.DataFrame, name: str, value: str) -> pl.Expr:
@@ -74,7 +101,8 @@ def _is(table: pl.DataFrame, name: str, value: str) -> pl.Expr:
             return pl.col(name) == float(value)
         except ValueError:
             raise InputError(f"Column {name} has numbers, but {value!r} was asked for; give one.") from None
-    return pl.col(name).cast(pl.String).str.to_lowercase() == value.lower()
+    colours = {answer: colour for colour, answer in ANSWERS.items()} if name in LAMPS else {}
+    return pl.col(name).cast(pl.String).str.to_lowercase() == colours.get(value.lower(), value.lower())
 
 
 def _check(table: pl.DataFrame, name: str) -> None:
@@ -86,16 +114,20 @@ def print_table(result: Result, *, whole: bool, where: str | None = None, sort: 
                 first_by: Sequence[str] = ()) -> None:  # fmt: skip
     """The columns that tell rows apart, rounded; what is the same in all of them is said once."""
     by = [sort] if sort is not None else [] if whole else list(first_by or FIRST_BY)
-    table, width = shown(result.table), terminal()
-    table = chosen(table if whole or sort is not None else by_size(table), where, sort, by)
-    same = [] if whole else _same(table)
+    stored, width = shown(result.table), terminal()
+    plain = whole or sort is not None
+    beside = [] if plain else _beside(stored, where, by)
+    table = side_by_side(stored, beside) if beside else stored if plain else by_size(stored)
+    table = answered(chosen(table, where, sort, by))
+    facts = len(chosen(stored, where, None)) - sum(table[name].count() for name in beside) if beside else 0
+    same = [] if whole else [name for name in _same(table) if name not in beside]
     say(_once("in every row", table, same), width)
     rest = _without(table, same)
     left = [] if whole or width is None else _named(rest, by)
     rest, bare, cut = rest.drop(left), list[str](), False
     rows = rest if whole else rest.head(ROWS)
     if width is None:
-        _print(rows, _widths(rows, None), None, whole=True)
+        cut = _print(rows, _widths(rows, None if whole else PIPED), None, whole=whole)
     elif _wide(_widths(rows, None)) <= width or whole:
         widths, keys = _widths(rows, TEXT), _keys(rows)
         for part in _parts(keys, [name for name in widths if name not in keys], widths, width):
@@ -114,7 +146,10 @@ def print_table(result: Result, *, whole: bool, where: str | None = None, sort: 
         cut = _print(rows, {name: widths[name] for name in widths if name in fitting}, width, whole=False)
         left += [name for name in widths if name not in fitting]
         bare = [name for name in bare if name in fitting]
-    say(_left_out(left, len(rest) - len(rows), f"{result.folder}/table.parquet", bare=bare, cut=cut), width)
+    said = [] if whole else [name for name in _printed(table) if name not in left]
+    say(_in_words(table.head(len(rows)), said), width)
+    more = {"row": len(rest) - len(rows), "other number": facts}
+    say(_left_out(left, more, f"{result.folder}/table.parquet", bare=bare, cut=cut), width)
 
 
 def by_size(table: pl.DataFrame) -> pl.DataFrame:
@@ -127,6 +162,49 @@ def by_size(table: pl.DataFrame) -> pl.DataFrame:
     return table.drop("spread")[size.arg_sort(descending=True, nulls_last=True)]
 
 
+def _beside(table: pl.DataFrame, where: str | None, by: Sequence[str]) -> list[str]:
+    """The numbers of a head that the study has first (what=a,b), unless rows are chosen by what is no place of one."""
+    asked = [each.partition("=")[0].strip() for each in (where or "").split(",") if each]
+    first = next((each.removeprefix("what=").split(",") for each in by if each.startswith("what=")), [])
+    if len(first) < 2 or not {"what", "value", *WHOSE} <= {*table.columns} or not {*asked} <= {*WHOSE}:
+        return []
+    return [name for name in first if name in set(table["what"])]
+
+
+def side_by_side(table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """A head's numbers of these names, a column each; those of all its texts and tokens alone."""
+    parts = [name for name in table.columns if name not in (*WHOSE, "what", "value", "paper")]
+    rows = table.filter(
+        pl.col("what").is_in(names), pl.col("head").is_not_null(), *map(pl.Expr.is_null, map(pl.col, parts))
+    )
+    return rows.pivot("what", index=WHOSE, values="value").select(*WHOSE, *names)
+
+
+def answered(table: pl.DataFrame) -> pl.DataFrame:
+    """The lamps as answers to their questions; a yes that is held back for another lamp's sake says so."""
+    held = pl.col("held").fill_null("").str.split(", ") if "held" in table.columns else pl.lit([""])
+    answers = {
+        name: pl.when(held.list.contains(name.removeprefix("lamp_"))).then(pl.lit(HELD))
+        .otherwise(pl.col(name).replace(ANSWERS))
+        for name in LAMPS if name in table.columns
+    }  # fmt: skip
+    return table.with_columns(**answers)
+
+
+def _in_words(rows: pl.DataFrame, names: Sequence[str]) -> str:
+    """What the columns are, and the numbers that a long table tells apart by `what`.
+
+    >>> _in_words(pl.DataFrame({"paper": "fig3", "what": ["f", "f"]}), ["what"])
+    'f: ‖f(x)‖, the length of the vector that is weighed (units of the residual stream)'
+    """
+    facts = rows["what"].unique(maintain_order=True).to_list() if {"paper", "what"} <= {*rows.columns} else []
+    told = {_worded(name): SAID[name] for name in names if name in SAID}
+    if any(HELD in rows[name] for name in names if name in LAMPS):
+        told[HELD] = "yes by itself, but the map is of a sink, or another answer is no"
+    told |= {name: FACTS[name] for name in facts if name in FACTS}
+    return "; ".join(f"{name}: {said}" for name, said in told.items())
+
+
 def _named(table: pl.DataFrame, by: Sequence[str]) -> list[str]:
     """The places that the name of every row tells too, but those that rows are sorted by."""
     asked = [each.lstrip("-") for each in by]
@@ -135,14 +213,20 @@ def _named(table: pl.DataFrame, by: Sequence[str]) -> list[str]:
             and table.n_unique([name, place]) == table[name].n_unique()]  # fmt: skip
 
 
-def _left_out(columns: Sequence[str], rows: int, file: str, *, bare: Sequence[str] = (), cut: bool = False) -> str:
+def _left_out(
+    columns: Sequence[str], more: Mapping[str, int], file: str, *, bare: Sequence[str] = (), cut: bool = False
+) -> str:
     """
-    >>> _left_out(["low", "high"], 1200, "out/table.parquet"), _left_out([], 0, "out/table.parquet")
+    >>> _left_out(["low", "high"], {"row": 1200}, "out/table.parquet"), _left_out([], {"row": 0}, "out/table.parquet")
     ('left out: columns low, high; 1,200 more rows; --all shows them, out/table.parquet has them', '')
     """
     left = [f"column{'s' if len(columns) > 1 else ''} {', '.join(columns)}"] if columns else []
     left += [f"the interval{'s' if len(bare) > 1 else ''} of {', '.join(bare)}"] if bare else []
-    left += [f"{rows:,} more row{'s' if rows > 1 else ''}"] if rows else []
+    left += [
+        f"{count:,} {'more ' if what == 'row' else ''}{what}{'s' if count > 1 else ''}"
+        for what, count in more.items()
+        if count
+    ]
     left += ["the ends of long texts"] if cut else []
     return f"left out: {'; '.join(left)}; --all shows them, {file} has them" if left else ""
 
@@ -178,7 +262,7 @@ def _without(table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
 
 
 def _once(where: str, table: pl.DataFrame, same: Sequence[str]) -> str:
-    told = [f"{name} {_cells(table.head(1), name)[0]}" for name in same if table[name][0] is not None]
+    told = [f"{_heading(name)} {_cells(table.head(1), name)[0]}" for name in same if table[name][0] is not None]
     return f"{where}: {', '.join(told)}" if told else ""
 
 
@@ -264,10 +348,10 @@ def _print(rows: pl.DataFrame, widths: Mapping[str, int], width: int | None, *, 
         printed.add_column(heading, no_wrap=name not in long, max_width=size if name in long else None, overflow="fold")
         cells = _cells(rows, name)
         columns.append(cells if whole else [shortened(cell, size) for cell in cells])
-        cut = cut or columns[-1] != cells
+        cut = cut or any(one.endswith("…") and one != cell for one, cell in zip(columns[-1], cells, strict=True))
     for row in zip(*columns, strict=True):
         printed.add_row(*map(Text, row))  # as text: a corpus may write what rich reads
-    wide = Console(width=10_000).measure(printed).maximum  # in a file or a pipe nothing is cut
+    wide = Console(width=10_000).measure(printed).maximum  # in a file or a pipe no cell is broken
     Console(highlight=False, width=max(width or 160, wide)).print(printed)
     return cut
 
@@ -292,11 +376,12 @@ def _cells(rows: pl.DataFrame, name: str) -> list[str]:
     """
     >>> table = pl.DataFrame({"r": [0.51234, None], "r_low": [0.4, None], "r_high": [0.6, None], "n": [3, 4]})
     >>> _cells(table, "r"), _cells(table, "n")
-    (['0.512 [0.4, 0.6]', '–'], ['3', '4'])
+    (['0.51 [0.40, 0.60]', '–'], ['3', '4'])
     """
     if name not in (ends := _ends(rows.columns)):
-        return [_told(value) for value in rows[name]]
-    return [_told(value) if low is None and high is None else f"{_told(value)} [{_told(low)}, {_told(high)}]"
+        share = UNITS.get(_base(name)) == "of 1"
+        return [_share(value) if share and isinstance(value, float) else _told(value) for value in rows[name]]
+    return [_told(value) if low is None and high is None else _interval(value, low, high)
             for value, low, high in rows.select(name, *ends[name]).iter_rows()]  # fmt: skip
 
 
@@ -304,11 +389,54 @@ def _told(value: Any) -> str:
     return "–" if value is None else number(value, ".3g") if isinstance(value, float) else str(value)
 
 
+def _share(value: float) -> str:
+    """
+    >>> _share(0.00677), _share(1e-9), _share(0.0)
+    ('0.007', '0.000', '0')
+    """
+    return _told(value) if value in (0, 1) else number(value, ".3f")
+
+
+def _interval(value: float | None, low: float | None, high: float | None) -> str:
+    """A number and its interval, all rounded at one place: the second digit of what lies between the ends.
+
+    One more where an end would else read as 0 and is not: whether an interval holds 0 is often what is asked of it.
+
+    >>> _interval(0.0161, 5.93e-10, 0.0323), _interval(0.768, 0.7612, 0.7714), _interval(1.0, 1.0, 1.0)
+    ('0.016 [0.000, 0.032]', '0.768 [0.761, 0.771]', '1 [1, 1]')
+    >>> _interval(5.0, -1.234, 1234.5), _interval(None, 0.1, 0.25), _interval(3e-7, 2e-7, 4e-7)
+    ('5 [-1, 1234]', '– [0.10, 0.25]', '3e-07 [2e-07, 4e-07]')
+    >>> _interval(0.13, 0.004, 0.26), _interval(0.13, -0.004, 0.26), _interval(0.13, -1e-9, 0.26)
+    ('0.130 [0.004, 0.260]', '0.130 [-0.004, 0.260]', '0.13 [-0.00, 0.26]')
+    """
+    there = [each for each in (value, low, high) if each is not None]
+    size, apart = max(map(abs, there)), max(there) - min(there)
+    if apart and SMALL <= size < LARGE:
+        places = max(0, min(2 - _magnitude(size), 1 - _magnitude(apart)))
+        places += any(each and not round(each, places) and round(each, places + 1) for each in (low, high))
+        said = ["–" if each is None else f"{each + 0.0:.{places}f}" for each in (value, low, high)]
+    else:
+        said = [_told(each) for each in (value, low, high)]
+    return f"{said[0]} [{said[1]}, {said[2]}]"
+
+
+def _magnitude(size: float) -> int:
+    return math.floor(math.log10(size))
+
+
 def _heading(name: str) -> str:
     """A column's name in words, with its unit where it has one.
 
-    >>> _heading("entropy_low"), _heading("null_share"), _heading("layer")
-    ('entropy low (nats)', 'null share (of 1)', 'layer')
+    >>> _heading("entropy_low"), _heading("null_share"), _heading("lamp_matters")
+    ('entropy low (nats)', 'null share (of\\xa01)', 'matters?')
     """
-    base = name.removesuffix("_low").removesuffix("_high")
-    return name.replace("_", " ") + (f" ({UNITS[base]})" if base in UNITS else "")
+    unit = UNITS.get(_base(name), "").replace(" ", "\u00a0")
+    return f"{_worded(name)} ({unit})" if unit else _worded(name)
+
+
+def _worded(name: str) -> str:
+    return HEADINGS.get(name) or name.replace("_", " ")
+
+
+def _base(name: str) -> str:
+    return name.removesuffix("_low").removesuffix("_high")

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from headwise.errors import ModelError
 from headwise.explanations.frozen import Scored
+from headwise.text.written import pretty
 
 SCHEMA = {"dimension": pl.Int64, "pair": pl.Int64, "query": pl.Float64, "key": pl.Float64, "product": pl.Float64}
 SMALL = 1e-6  # of the score: less than this is not said to be added
@@ -65,7 +66,7 @@ class QueryKey:
         return product_bars(self.joined(), *str(self).split("\n"))
 
     def __str__(self) -> str:
-        query, key = self.tokens
+        query, key = map(pretty, self.tokens)
         top = self.joined().sort(pl.col("product").abs(), descending=True, maintain_order=True).head(3)
         parts = ", ".join(f"{row['product']:+.2f} ({row['dimensions']})" for row in top.to_dicts())
         bias = f" {self.added:+.2f} (position bias, mask or shift)" if self.added else ""

@@ -37,6 +37,7 @@ from headwise.models.blocks import feed_forwards
 from headwise.models.capture import Call, watching
 from headwise.models.editing import Place, giving
 from headwise.models.model import Model
+from headwise.text.written import pretty
 from headwise.traces import WAYS, Trace
 
 TOLERANCE = 1e-4
@@ -79,10 +80,10 @@ class Why:
         return pl.concat([ordered.filter(side=side).head(count) for side in SIDES])
 
     def __str__(self) -> str:
-        cell, (query, key) = self.cell, self.tokens
-        where = f"L{cell.layer}.H{cell.head}"
+        cell, (query, key) = self.cell, map(pretty, self.tokens)
+        where = f"{'' if cell.stack == 'self' else f'{cell.stack} '}L{cell.layer}.H{cell.head}"
         lines = [f"{where} gives {self.weight:.2f} of the attention of {query!r} to {key!r} (score {self.score:.2f})."]
-        for side, token in zip(SIDES, self.tokens, strict=True):
+        for side, token in zip(SIDES, (query, key), strict=True):
             parts = ", ".join(_said(row) for row in self.top(3).filter(side=side).to_dicts())
             lines.append(f"Of what {token!r} is made of ({side}): {parts}.")
         return "\n".join(lines)
@@ -91,7 +92,7 @@ class Why:
 
 
 def _said(row: Row) -> str:
-    source = f" from {row['token']!r}" if row["token"] is not None else ""
+    source = f" from {pretty(row['token'])!r}" if row["token"] is not None else ""
     return f"{row['part']:+.2f} {row['component']}{source}"
 
 

@@ -19,7 +19,8 @@ UNITS = {  # of columns that mean the same in every table
     **dict.fromkeys(("accuracy", "chosen_accuracy", "visible"), "of 1"),
 }
 TELLING = (  # columns that are shown before others where there is little room
-    "show", "loose", "carried", "parked", "sink", "lamp_unique", "lamp_carries", "lamp_matters", "verdict",
+    "show", "lamp_unique", "lamp_carries", "lamp_matters", "loose", "carried", "parked", "sent", "null_share", "sink",
+    "verdict",
     "gain", "best", "unit",
 )  # fmt: skip
 FIRST_BY = (

@@ -1,8 +1,13 @@
-"""A text as it was written, as far as its words and their places tell."""
+"""A text as it was written, as far as its words and their places tell; tokens as people read them."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from headwise.types import Encoding
+
+MARKS = re.compile("[Ġ▁]|</w>")  # of byte-level BPE, SentencePiece and the first GPT
 
 
 def written(text: Encoding) -> str:
@@ -20,6 +25,23 @@ def written(text: Encoding) -> str:
         joint = "" if segment is None else " / " if here != segment else " " if word_end - end > len(word) else ""
         whole, end, segment = whole + joint + word, word_end, here
     return whole
+
+
+def pretty(token: str) -> str:
+    """A token without its tokenizer's marks for spaces and line breaks; a token that is only a mark stays.
+
+    >>> pretty("Ġdog"), pretty("▁Hund"), pretty("Ċ"), pretty("##ing"), pretty("▁")
+    ('dog', 'Hund', '\\n', '##ing', '▁')
+    """
+    return MARKS.sub(" ", token).replace("Ċ", "\n").strip(" ") or token
+
+
+def in_a_line(tokens: Sequence[str]) -> str:
+    """
+    >>> in_a_line(["Once", "Ġupon", "Ċ", "Ġa"])
+    'Once upon ↵ a'
+    """
+    return " ".join(pretty(token).replace("\n", "↵") for token in tokens)
 
 
 def _added(span: tuple[int, int]) -> bool:

@@ -28,6 +28,7 @@ from headwise.errors import InputError, WholeMapsError
 from headwise.measures.reductions import diagonal, row_entropy, squared_norms
 from headwise.quantities import ATTENTION
 from headwise.text.terminal import visible
+from headwise.text.written import in_a_line
 from headwise.traces.ways import Shown
 from headwise.types import Encoding, Layer
 
@@ -115,11 +116,11 @@ class LongTrace(Shown):
     model: Any = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        begins = visible(" ".join(self.tokens[:8]))
+        begins = visible(in_a_line(self.tokens[:8])) + (" …" if len(self.tokens) > 8 else "")
         kept = next(iter(next(iter(self.maps.values())).values())).key.shape[-1]
         return (
             f"<headwise.LongTrace of {len(self.text)} tokens through {self.model_name}, the {kept} strongest entries a "
-            f"row: {begins} …>"
+            f"row: {begins}>"
         )
 
     if not TYPE_CHECKING:  # for type checkers, what is not there is not there

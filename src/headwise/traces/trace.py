@@ -22,6 +22,7 @@ from headwise.errors import InputError, ModelError
 from headwise.measures import agreement, nullspace, simplex, whitening
 from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, check_options, find, unknown_map
 from headwise.text.terminal import visible
+from headwise.text.written import in_a_line
 from headwise.traces.ways import WAYS, Shown
 from headwise.types import Encoding, Layer
 
@@ -95,8 +96,8 @@ class Trace(Shown):
     model: Any = field(default=None, repr=False, compare=False)  # headwise.models.model.Model, which imports this file
 
     def __repr__(self) -> str:
-        begins = visible(" ".join(self.tokens[:8]))
-        return f"<headwise.Trace of {len(self.text)} tokens through {self.model_name}{self.changed_by}: {begins} …>"
+        begins = visible(in_a_line(self.tokens[:8])) + (" …" if len(self.tokens) > 8 else "")
+        return f"<headwise.Trace of {len(self.text)} tokens through {self.model_name}{self.changed_by}: {begins}>"
 
     @property
     def changed_by(self) -> str:

@@ -17,6 +17,16 @@ from typing import Any
 from headwise.viewer.payload import BUDGET, Page, packed
 
 FRAME_BUDGET = 12_000_000  # bytes of data in a notebook cell: the notebook stores every cell's output
+LEAST, MOST = 240, 1200  # pixels of a frame; what is longer scrolls in it, or nothing could be brought into view
+# A frame is as high as its page says. Each output brings this along, and the first that runs listens for all.
+FITTED = f"""if (!window.headwiseFitted) {{
+  window.headwiseFitted = true;
+  addEventListener("message", ({{ source, data }}) => {{
+    if (!data || data.headwise !== "height") return;
+    for (const frame of document.querySelectorAll("iframe[data-headwise]"))
+      if (frame.contentWindow === source) frame.style.height = Math.max({LEAST}, Math.min({MOST}, data.height)) + "px";
+  }});
+}}"""
 UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&'\u2028\u2029"}
 
 
@@ -75,11 +85,12 @@ def frame_of(page: Page, *, budget: int = FRAME_BUDGET, height: int = 760) -> st
 
 
 def framed(page: str, *, height: int = 760, title: str = "headwise viewer") -> str:
-    """A whole page in such a frame."""
+    """A whole page in such a frame; `height` is for a front end that runs no scripts, elsewhere it is the page's."""
     source = html.escape(page, quote=True)
     return (
         f'<iframe srcdoc="{source}" sandbox="allow-scripts allow-downloads" title="{title}" width="100%"'
-        f' height="{height}" style="border:0;width:100%;height:{height}px" loading="lazy"></iframe>'
+        f' height="{height}" style="border:0;width:100%;height:{height}px" loading="lazy" data-headwise></iframe>'
+        f"<script>{FITTED}</script>"
     )
 
 

@@ -3,13 +3,14 @@
 A page opens at the head that looks most sharply at words far away (further than the next one, in texts of more than
 SHORT tokens further than REACH) and less at a neighbour, among those that are no sinks, and at the token where it
 does so most; an encoder–decoder on its cross-attention, at the head that pairs words up best. A head whose map should
-not be shown (a red lamp) gives way to one that is ENOUGH as telling, and the row of a special token to such a row. The
-strip has, of the
-same stack, the head that looks most at the previous token, at the next one, at its own, most far away, from a
-repeated word to what followed it before (induction, where words are repeated), the sink that parks most, and the one
-whose map has least to do with its output, where the first lamp says the same. A head that its lamps call a sink is
-named one. Of cross-attention it has the head that pairs words up: alignment, by pattern alone; how right it is,
-`headwise align --gold` tells. Syntax is told where a run of `syntax` is given (parsed.py).
+not be shown (a red lamp) gives way to one that is ENOUGH as telling, and the row of a special token to such a row.
+
+The strip has, of the same stack and by the same preference, the head that looks most at the previous token, at the next
+one, at its own, most far away, from a repeated word to what followed it before (induction, where words are repeated);
+and the sink that parks most, and the one whose map has least to do with its output, where the first lamp says the same.
+A head that its lamps call a sink is named one. Of cross-attention it has the head that pairs words up: alignment, by
+pattern alone; how right it is, `headwise align --gold` tells. Syntax is told where a run of `syntax` is given
+(parsed.py).
 """
 
 from __future__ import annotations
@@ -102,9 +103,10 @@ def opening_head(stack: Stack) -> tuple[int, int] | None:
     return int(layer), int(head)
 
 
-def _shown_first(found: Looks) -> Float[np.ndarray, "layer head"]:
-    """How sharply a head looks far; of those that may be shown alone where such a one is nearly as telling."""
-    return preferred(np.where(found.sinks, -1.0, _sharpness(found)), ~found.forbidden)
+def _shown_first(score: Float[np.ndarray, "layer head"], found: Looks, least: float) -> Float[np.ndarray, "layer head"]:
+    """The score without sinks; of heads that may be shown alone where such a one is nearly as telling, and enough."""
+    score = np.where(found.sinks, -1.0, score)
+    return preferred(score, ~found.forbidden & (score >= least))
 
 
 def _opening_score(found: Looks) -> Float[np.ndarray, "layer head"]:
@@ -173,15 +175,15 @@ def named(what: str, *, sink: bool) -> str:
 def _kinds(stack: Stack, found: Looks) -> Iterator[tuple[str, Float[np.ndarray, "layer head"], float]]:
     """What a head may be told for, the score of every head for it, and the least score that is worth telling."""
     if not found.square:
-        yield "alignment", np.where(found.sinks, -1.0, paired_weight(found)), CLEAR
-    yield ("far words" if found.square else "words"), _shown_first(found), 0.0
+        yield "alignment", _shown_first(paired_weight(found), found, CLEAR), CLEAR
+    yield ("far words" if found.square else "words"), _shown_first(_sharpness(found), found, 0.0), 0.0
     if found.square:
         for what, offset in NEIGHBOURS.items():
-            yield what, np.where(found.sinks, -1.0, _at(found, offset)), CLEAR
+            yield what, _shown_first(_at(found, offset), found, CLEAR), CLEAR
         after = followers(stack.queries)
         if (rows := after.any(-1)).sum() >= REPEATED:
             follows = np.where(after, found.alpha, 0.0).sum(-1)[..., rows].mean(-1)
-            yield "what came after", np.where(found.sinks, -1.0, follows), CLEAR
+            yield "what came after", _shown_first(follows, found, CLEAR), CLEAR
     if stack.facts is not None:
         parked = np.where(found.words, 0.0, found.alpha).sum(-1).mean(-1)
         yield A_SINK, np.where(found.sinks, parked, -1.0), 0.0

@@ -1,5 +1,6 @@
 // A text, a pair, a model, a quantity; the answer; and beside it, where it is asked for, the answer to a changed text.
 
+import { counted } from "../decode";
 import { el, setOptions } from "../dom";
 import type { About } from "./api";
 import { Beside } from "./beside";
@@ -52,7 +53,7 @@ export class Ask {
     const fold = () => (more.open = !narrow.matches);
     narrow.addEventListener("change", fold);
     fold();
-    const first = el("div", { class: "first" }, labelled(`Text (up to ${this.about.limits.tokens} tokens)`, this.text), this.examples);
+    const first = el("div", { class: "first" }, labelled(`Text (up to ${counted(this.about.limits.tokens, "token")})`, this.text), this.examples);
     const form = el("form", { class: "ask", novalidate: true }, first, more, el("div", { class: "choices" }, show, this.stop, this.change, this.state));
     form.addEventListener("submit", (event) => (event.preventDefault(), this.text.value.trim() ? (this.beside.close(this.pane), void this.pane.send(this.question())) : (this.say("Type a text first.", true, null), this.text.focus())));
     form.addEventListener("keydown", (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && (event.preventDefault(), form.requestSubmit()));
@@ -62,7 +63,7 @@ export class Ask {
   /** Texts to begin with, of the chosen model. */
   private offer(): void {
     const texts = this.about.examples[this.model.value] ?? [];
-    const button = (text: string) => el("button", { type: "button", class: "quiet", title: text, click: () => (this.text.value = text) }, text.length > 34 ? `${text.slice(0, 32)} \u2026` : text);
+    const button = (text: string) => el("button", { type: "button", class: "quiet", title: text, click: () => (this.text.value = text) }, cut(text));
     this.examples.replaceChildren(...(texts.length ? [el("span", {}, "for example:"), ...texts.map(button)] : []));
   }
 
@@ -77,3 +78,6 @@ export class Ask {
     this.state.replaceChildren(...(share === null ? [] : [el("progress", { max: 1, value: share, "aria-label": "Progress" })]), words);
   }
 }
+
+/** The beginning of a long text, up to the end of a word. */
+const cut = (text: string): string => (text.length > 34 ? `${text.slice(0, 33).replace(/\s+\S*$/, "")} \u2026` : text);

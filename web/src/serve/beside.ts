@@ -22,6 +22,18 @@ function without(parts: string[], gone: Set<number>, mask: string | null): strin
   return kept.join("").trim();
 }
 
+const NEAREST = /(is near, the )?nearest is (.*) \(cos ([^)]*)\)$/s; // as headwise.interventions.answered says it of a sentence's vector
+
+/** What an answer became; of a sentence's vector its neighbour and how near it is, and a neighbour that stays once. */
+function turned(before: string, after: string): (Node | string)[] {
+  if (before === after) return [el("b", {}, "before and after "), el("q", {}, after)];
+  const near = (cosine: string, none: string | undefined) => (none ? `${cosine} (not near)` : cosine);
+  const [first, second] = [before.match(NEAREST), after.match(NEAREST)];
+  if (first && second && first[2] === second[2]) return [el("b", {}, "before and after "), `nearest to ${first[2]}: cos ${near(first[3]!, first[1])} \u2192 ${near(second[3]!, second[1])}`];
+  const said = (answer: string, found: RegExpMatchArray | null) => (found ? `nearest to ${found[2]}: cos ${near(found[3]!, found[1])}` : el("q", {}, answer));
+  return [el("b", {}, "before "), said(before, first), " \u2192 ", el("b", {}, "after "), said(after, second)];
+}
+
 export class Beside {
   readonly pane: Pane;
   readonly form: HTMLFormElement;
@@ -81,10 +93,7 @@ export class Beside {
   /** Both answers in one line, once both are there; it is brought up where the panes stand under one another. */
   private say(): void {
     if (!this.first || this.first.answer === null || this.pane.answer === null || this.pane.node.hidden) return;
-    const said = ({ answer }: Pane) => el("q", {}, answer ? visible(answer) : "no answer");
-    const same = this.first.answer === this.pane.answer;
-    const both = [el("b", {}, "before "), said(this.first), " \u2192 ", el("b", {}, "after "), said(this.pane)];
-    this.line.replaceChildren(...(same ? [el("b", {}, "before and after "), said(this.pane)] : both));
+    this.line.replaceChildren(...turned(visible(this.first.answer || "no answer"), visible(this.pane.answer || "no answer")));
     this.line.hidden = false;
     if (!this.fresh) return;
     this.fresh = false;

@@ -56,7 +56,7 @@ export class Shelf {
   private result(result: Result, stored: Stored): HTMLElement[] {
     const at = `at=${encodeURIComponent(result.at)}`;
     const skipped = Object.entries(result.skipped ?? {}).map(([reason, count]) => `${count} ${reason}`).join(", ") || "nothing";
-    const facts = `${result.model} on ${result.corpus}: ${result.documents?.toLocaleString("en")} texts, ${result.tokens?.toLocaleString("en")} tokens; skipped: ${skipped}.`;
+    const facts = `${result.model} on ${result.corpus}: ${amount(result.documents, "text")}, ${amount(result.tokens, "token")}; skipped: ${skipped}.`;
     const room = this.main.clientWidth > 2 * EDGE ? `&room=${this.main.clientWidth - 2 * EDGE}` : "";
     const texts = new Texts(result);
     const click = texts.click ?? elsewhere(result, stored);
@@ -131,12 +131,14 @@ function figureOf(source: string, alt: string, click: Click | null, drawn: () =>
 
 const size = (bytes: number): string => (bytes < 2 ** 20 / 10 ? `${Math.ceil(bytes / 1024)} kB` : `${(bytes / 2 ** 20).toFixed(1)} MB`);
 
+const amount = (count: number | null, thing: string): string => `${count === null ? "an unknown number of" : count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
+
 const when = (time: string): string => time.slice(0, 16).replace("T", " ");
 
 /** The table; a click on a column sorts by it, a second one the other way. */
 function sheet({ columns, rows }: Result): HTMLElement {
   const body = el("tbody");
-  const fill = (sorted: Value[][]) => body.replaceChildren(...sorted.map((row) => el("tr", {}, ...row.map(cell))));
+  const fill = (sorted: Value[][]) => body.replaceChildren(...sorted.map((row) => el("tr", {}, ...row.map((value, at) => cell(value, columns[at]!)))));
   let [by, down] = [-1, false];
   const sort = (at: number) => {
     down = by === at && !down;
@@ -154,7 +156,8 @@ function order(a: Value, b: Value): number {
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
 }
 
-function cell(value: Value): HTMLElement {
-  if (typeof value !== "number") return el("td", { class: String(value).length > LONG ? "text" : "" }, value === null ? "–" : String(value));
-  return el("td", { class: "number", title: String(value) }, Number.isInteger(value) ? String(value) : Number(value.toPrecision(4)).toString());
+/** `name`, that of its column, stands before it where a row is a card (serve.css). */
+function cell(value: Value, name: string): HTMLElement {
+  if (typeof value !== "number") return el("td", { class: String(value).length > LONG ? "text" : "", "data-name": name }, value === null ? "–" : String(value));
+  return el("td", { class: "number", title: String(value), "data-name": name }, Number.isInteger(value) ? String(value) : Number(value.toPrecision(4)).toString());
 }

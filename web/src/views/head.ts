@@ -3,6 +3,7 @@
 import { headsShown } from "../chips";
 import { headColour, type Scale, strength } from "../colour";
 import { type Context, frameOf, scaleOf, type View, widthOf } from "../context";
+import { counted } from "../decode";
 import { el, svg } from "../dom";
 import { FONT } from "../heat";
 import type { Quantity } from "../page";
@@ -66,7 +67,7 @@ function pictureOf(context: Context, quantity: Quantity, rows: Entry[], cols: En
   const height = count * step + 16;
   const y = (at: number) => 8 + (at + 0.5) * step;
   const lines = svg("g", { class: "links", fill: "none" });
-  const picture = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Lines from ${rows.length} tokens to ${cols.length} tokens` }, lines);
+  const picture = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Lines from ${counted(rows.length, "token")} to ${counted(cols.length, "token")}` }, lines);
   const bend = (link: Link) => {
     const [x1, x2] = [column + 4, width - column - 4];
     return `M${x1} ${y(link.row)}C${x1 + (x2 - x1) * 0.4} ${y(link.row)} ${x2 - (x2 - x1) * 0.4} ${y(link.col)} ${x2} ${y(link.col)}`;

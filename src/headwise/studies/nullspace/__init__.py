@@ -55,7 +55,9 @@ class NullSpace(Study):
     """
 
     title: ClassVar[str] = "What changes nothing"
-    first_by: ClassVar[tuple[str, ...]] = ("what=null_share", "head=*", "-value")
+    first_by: ClassVar[tuple[str, ...]] = (
+        "what=pearson,null_share,identifiable_rows,null_dim", "head=*", "pearson", "-null_share", "-value"
+    )  # fmt: skip
     captions: ClassVar[Mapping[str, str]] = {
         "rank": "rank, free directions and the share of rows whose weights are unique, by length",
         "fig1a": "how alike raw and effective attention are, by length (Brunner et al. 2020)",

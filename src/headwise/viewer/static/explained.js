@@ -137,7 +137,7 @@
     }));
     const told = element("ul", { class: "muted" });
     const others = found.all_orders ? "orders" : "random orders";
-    told.append(element("li", {}, `Grey: ${found.all_orders ? `all ${found.orders} orders` : `${found.orders} random orders (seed ${found.seed})`}. Removal: ${found.removal}. ${found.passes} passes.`));
+    told.append(element("li", {}, `Grey: ${found.all_orders ? found.orders === 1 ? "the only order" : `all ${found.orders} orders` : `${counted(found.orders, "random order")} (seed ${found.seed})`}. Removal: ${found.removal}. ${counted(found.passes, "pass")}.`));
     told.append(element("li", {}, `AOPC ${short(found.aopc)}; ${others} ${short(found.random[0])} to ${short(found.random[1])}.` +
       (found.naopc === null ? " Normalised AOPC is searched for on texts of up to ten units only." : ` Normalised AOPC ${short(found.naopc)} (0 the worst order found, 1 the best).`)));
     told.append(element("li", {}, `It beats ${found.beaten[0]} of ${found.orders} ${others} when words go, ${found.beaten[1]} when they alone are kept; ${found.needed} are needed each way.`));
@@ -154,7 +154,7 @@
     }
     if (data.note) app.append(element("p", {}, data.note));
     app.append(bar(), ...text(), sum(), ...tests(), ...table());
-    app.append(element("p", { class: "muted" }, `Cost of the explanation: ${Number.isInteger(data.passes) ? data.passes.toLocaleString("en") : short(data.passes)} forward passes, a backward pass counted as two.`));
+    app.append(element("p", { class: "muted" }, `Cost of the explanation: ${Number.isInteger(data.passes) ? counted(data.passes, "forward pass") : `${short(data.passes)} forward passes`}, a backward pass counted as two.`));
   };
   draw();
 })();

@@ -115,7 +115,7 @@
     panel.append(element("h2", {}, "Inside the cell"),
       element("p", { class: "muted" }, `From tokens ${quoted(s.queries, rows)}`), element("p", { class: "muted" }, `to tokens ${quoted(s.keys, columns)}`));
     if (!entries()) {
-      panel.append(element("p", { class: "none" }, `This page has the tokens of ${s.heads.length} heads (${s.heads.slice(0, 12).join(", ")}${s.heads.length > 12 ? " \u2026" : ""}); of ${headName(state.layer, state.head)} it has the blocks alone. Write it with heads=["${headName(state.layer, state.head)}"] for its tokens.`));
+      panel.append(element("p", { class: "none" }, `This page has the tokens of ${counted(s.heads.length, "head")} (${s.heads.slice(0, 12).join(", ")}${s.heads.length > 12 ? " \u2026" : ""}); of ${headName(state.layer, state.head)} it has the blocks alone. Write it with heads=["${headName(state.layer, state.head)}"] for its tokens.`));
       return panel;
     }
     const map = canvas(420, 420, `tokens of ${headName(state.layer, state.head)}`);

@@ -5,6 +5,10 @@ const app = document.getElementById("app");
 const asked = /theme=(light|dark)/.exec(location.hash); // a served frame is told by its address
 if (asked) document.documentElement.dataset.theme = asked[1];
 
+/* in a notebook's frame: how high the page is (viewer/build.py listens) */
+const tellHeight = () => parent.postMessage({ headwise: "height", height: Math.ceil(document.body.getBoundingClientRect().height) }, "*");
+if (parent !== window) new ResizeObserver(tellHeight).observe(document.body);
+
 const element = (tag, attributes = {}, ...children) => {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
@@ -23,5 +27,6 @@ const chooser = (label, names, chosen, choose) => {
   return element("label", {}, label, list);
 };
 const canvas = (width, height, label) => element("canvas", { width, height, role: "img", "aria-label": label });
+const counted = (count, thing) => `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : thing.endsWith("s") ? "es" : "s"}`;
 const headName = (layer, head) => `L${layer}.H${head}`;
 const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
