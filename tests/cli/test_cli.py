@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import headwise as hw
-from headwise.cli import main, options
+from headwise.cli import flowing, main, options
 from headwise.cli.inspect import fitting
 
 TEXT = "the river of the city was in the north and it was old"
@@ -327,6 +327,22 @@ def test_help_imports_nothing_heavy_and_teaches():
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert shown.returncode == 0, shown.stderr
     assert "may I believe it?" in shown.stdout
+
+
+def test_the_help_of_a_verb_wraps_with_the_terminal() -> None:
+    """At 80 columns every other line of a paragraph ended after a word or two."""
+    text = "What it does,\nand how.\n\nIt goes\non here.\n\n  headwise x\n  headwise y\n\nAnd\nthere.\n"
+    assert flowing(text).split("\n\n") == [
+        "What it does, and how.", "It goes on here.", "Examples:\n  headwise x\n  headwise y", "And there.",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", ["verdict", "show", "run", "doctor"])
+def test_the_examples_of_a_verb_stand_apart(headwise, verb: str) -> None:
+    _, out, _ = headwise(verb, "--help")
+    lines = [line.rstrip() for line in out.splitlines()]
+    after = lines[lines.index(" Examples:") + 1]
+    assert after.startswith(f"   headwise {verb} "), "an example has an indent"
 
 
 def test_python_m_headwise_is_headwise(tmp_path: Path):

@@ -59,20 +59,31 @@ def _top(
     pass
 
 
-app.command("report", help=report.HELP)(in_range(report.report))
-app.command("verdict", help=verdict.HELP)(in_range(verdict.verdict))
-app.command("inspect", help=inspect.HELP)(in_range(inspect.inspect))
-app.command("explain", help=explain.HELP)(in_range(explain.explain))
-app.command("cite", help=cite.HELP)(in_range(cite.cite))
-app.command("view", help=view.HELP)(in_range(view.view))
-app.command("run", help=run.RUN_HELP)(in_range(run.run))
-app.command("show", help=run.SHOW_HELP)(in_range(run.show))
-app.command("reproduce", help=reproduce.HELP)(in_range(reproduce.reproduce))
-app.command("compare", help=compare.HELP)(in_range(compare.compare))
-app.command("serve", help=serve.HELP)(in_range(serve.serve))
-app.command("align", help=align.HELP)(in_range(align.align))
-app.command("doctor", help=doctor.HELP)(in_range(doctor.doctor))
-app.command("list", help=list_.HELP)(in_range(list_.list_))
+def flowing(help_: str) -> str:
+    """The help of a verb as a terminal of any width wraps it: a paragraph is one line, an example as well.
+
+    >>> flowing("What it does.\\n\\nA sentence that\\ngoes on.\\n\\n  headwise show out\\n  headwise show in\\n")
+    'What it does.\\n\\nA sentence that goes on.\\n\\nExamples:\\n  headwise show out\\n  headwise show in'
+    """
+    # subtle: typer takes the indent of a first line away, so the examples have a line above them
+    parts = help_.strip("\n").split("\n\n")
+    return "\n\n".join(f"Examples:\n{part}" if part[0] == " " else part.replace("\n", " ") for part in parts)
+
+
+app.command("report", help=flowing(report.HELP))(in_range(report.report))
+app.command("verdict", help=flowing(verdict.HELP))(in_range(verdict.verdict))
+app.command("inspect", help=flowing(inspect.HELP))(in_range(inspect.inspect))
+app.command("explain", help=flowing(explain.HELP))(in_range(explain.explain))
+app.command("cite", help=flowing(cite.HELP))(in_range(cite.cite))
+app.command("view", help=flowing(view.HELP))(in_range(view.view))
+app.command("run", help=flowing(run.RUN_HELP))(in_range(run.run))
+app.command("show", help=flowing(run.SHOW_HELP))(in_range(run.show))
+app.command("reproduce", help=flowing(reproduce.HELP))(in_range(reproduce.reproduce))
+app.command("compare", help=flowing(compare.HELP))(in_range(compare.compare))
+app.command("serve", help=flowing(serve.HELP))(in_range(serve.serve))
+app.command("align", help=flowing(align.HELP))(in_range(align.align))
+app.command("doctor", help=flowing(doctor.HELP))(in_range(doctor.doctor))
+app.command("list", help=flowing(list_.HELP))(in_range(list_.list_))
 
 
 CommandError: type[Exception] = typer.BadParameter.__mro__[2]  # pyright: ignore[reportAssignmentType] - what every mistake in the options is, wherever typer keeps it

@@ -22,7 +22,7 @@ Papers: clark2019, brunner2019, brunner2020, kobayashi2020, yang. What cannot be
   headwise reproduce brunner2020 --item fig12 --model TUNED --against bert-base-uncased --data DATA --out out
   headwise reproduce yang --item table1 --set lambdas=0.2,0.5,1,2,3 --data DATA --out out
 """
-Name = Annotated[str | None, typer.Argument(help="A paper.", show_default=False)]
+Name = Annotated[str | None, typer.Argument(help="The paper, as clark2019.", show_default=False)]
 ItemName = Annotated[list[str] | None, typer.Option("--item", help="An item by its name; all otherwise. Repeatable.")]
 ROOM = 150  # columns of a terminal from which the claims stand in a table
 Data = Annotated[Path | None, typer.Option(help="Folder of the data; --list says what it must hold.")]

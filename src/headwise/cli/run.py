@@ -27,6 +27,8 @@ The same command again goes on after a crash, and opens the results once they ar
 """
 SHOW_HELP = """Show a result again: what was run, its table, its figures.
 
+Of a table it prints the columns that decide, the rows that matter first; --all prints the rest.
+
   headwise show out
   headwise show out/surface --figure fig2 --save fig2.pdf
   headwise show out/surface --where quantity=raw,layer=3 --sort -entropy

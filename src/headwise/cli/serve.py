@@ -22,7 +22,7 @@ runs no model but those named here. Ctrl-C ends it.
 
 Models = Annotated[
     list[str] | None,
-    typer.Option("--model", help="Hub id, folder, demo or tiny:NAME, often; NAME=TASK gives it a task."),
+    typer.Option("--model", help="Hub id, folder, demo or tiny:NAME; more than once; NAME=TASK gives it a task."),
 ]
 Port = Annotated[int, typer.Option(help="0 takes a free one.")]
 Results = Annotated[Path, typer.Option(help="Folder whose results and reports can be browsed; nothing else is read.")]
