@@ -50,7 +50,7 @@ def test_a_click_switches_it_off_and_another_on_again(html: str, open_html: Open
     assert "L0.H1 is switched off. The loss goes up by 2 nats." in said
     assert "L1.H2 40 %" in said
     assert "L1.H0 < 1 %" in said
-    assert page.locator(".off dd").all_inner_texts() == [BEFORE, AFTER]  # as text: no element is made of it
+    assert page.locator(".off q").all_inner_texts() == [BEFORE, AFTER]  # as text: no element is made of it
     held = " ".join(page.locator(".notes li").all_text_contents())
     assert "L0.H1" in held
     assert "l0.h1" not in held, "names keep their case"
@@ -97,6 +97,16 @@ def test_other_heads_are_offered_by_name_and_a_file_is_never_live(html: str, ope
 def test_it_fits_a_narrow_window(theme: str, html: str, open_html: Open) -> None:
     opened = open_html(html, "#quantity=without-L0.H1", width=400, theme=theme).drawn()
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_a_neighbour_that_stays_is_said_once(open_html: Open) -> None:
+    page = page_with_a_switch()
+    said = "Of 32 sentences, read with it, the nearest is “A cat.” (cos {})"
+    one = replace(page.off[0], answers=said.format("0.79"))
+    opened = open_html(html_of(replace(page, answer=said.format("0.83"), off=(one,))), "#layer=0&head=1").drawn()
+    opened.page.click('[data-switch="L0.H1"]')
+    opened.drawn()
+    assert opened.page.inner_text("[data-after]") == "before and without it nearest to “A cat.”: cos 0.83 → 0.79"
 
 
 def test_a_page_without_switches_has_no_such_line(open_html: Open) -> None:

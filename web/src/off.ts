@@ -4,6 +4,7 @@ import { headsShown } from "./chips";
 import { el } from "./dom";
 import { headName, stackName, type Switched, visible } from "./page";
 import { type Model, placeOf } from "./state";
+import { turned } from "./turned";
 
 export class Off {
   readonly node = el("section", { class: "off", "aria-label": "Switch a head off" });
@@ -29,7 +30,7 @@ export class Off {
     const on = () => this.model.set({ quantity: "raw", ...(state.quantity2 === one.quantity ? { quantity2: "" } : {}) });
     return [
       el("p", {}, el("b", {}, `${one.name} is switched off. `), one.says),
-      page.answer && one.answers ? el("dl", {}, el("dt", {}, "before"), el("dd", {}, visible(page.answer)), el("dt", {}, "without it"), el("dd", { "data-after": true }, visible(one.answers))) : el("span", { hidden: true }),
+      page.answer && one.answers ? el("p", { "data-after": true }, ...turned(visible(page.answer), visible(one.answers), "without it")) : el("span", { hidden: true }),
       el("p", { class: "small" }, moved.length ? "Maps that move most, by the share of their weight that goes elsewhere: " : "No other map moves: nothing above reads this head.", ...moved),
       el("div", { class: "swap" }, el("button", { class: "primary", "data-on": true, click: on }, "Switch it on again"), el("button", { "data-before-after": true, click: beside }, "Put before and after side by side")),
     ];

@@ -3,6 +3,7 @@
 
 import { el } from "../dom";
 import { visible } from "../page";
+import { turned } from "../turned";
 import { Pane } from "./pane";
 import type { Theme } from "./theme";
 
@@ -20,18 +21,6 @@ function partsOf(text: string, mask: string | null): string[] {
 function without(parts: string[], gone: Set<number>, mask: string | null): string {
   const kept = parts.map((part, at) => (gone.has(at) ? (mask ?? "") : mask === null && gone.has(at + 1) ? part.trimEnd() : part));
   return kept.join("").trim();
-}
-
-const NEAREST = /(is near, the )?nearest is (.*) \(cos ([^)]*)\)$/s; // as headwise.interventions.answered says it of a sentence's vector
-
-/** What an answer became; of a sentence's vector its neighbour and how near it is, and a neighbour that stays once. */
-function turned(before: string, after: string): (Node | string)[] {
-  if (before === after) return [el("b", {}, "before and after "), el("q", {}, after)];
-  const near = (cosine: string, none: string | undefined) => (none ? `${cosine} (not near)` : cosine);
-  const [first, second] = [before.match(NEAREST), after.match(NEAREST)];
-  if (first && second && first[2] === second[2]) return [el("b", {}, "before and after "), `nearest to ${first[2]}: cos ${near(first[3]!, first[1])} \u2192 ${near(second[3]!, second[1])}`];
-  const said = (answer: string, found: RegExpMatchArray | null) => (found ? `nearest to ${found[2]}: cos ${near(found[3]!, found[1])}` : el("q", {}, answer));
-  return [el("b", {}, "before "), said(before, first), " \u2192 ", el("b", {}, "after "), said(after, second)];
 }
 
 export class Beside {
