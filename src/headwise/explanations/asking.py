@@ -71,7 +71,8 @@ def task_of(model: Model) -> str:
     if not found:
         raise ModelError(
             f"An explanation needs a model that predicts, but {model.name} ({type(model.hf).__name__}) has no head "
-            f"that is known; load it with its task, which is one of {', '.join(TASKS)} (--task; in serve --model NAME=TASK; in Python task= of hw.load)."
+            f"that is known; load it with its task, which is one of {', '.join(TASKS)} (--task; in serve "
+            "--model NAME=TASK; in Python task= of hw.load)."
         )
     if model.hf.dtype not in (torch.float32, torch.float64):
         raise ModelError(
