@@ -10,8 +10,9 @@ import pytest
 
 import headwise as hw
 from headwise.explanations.why import SCHEMA, Cell, Why, whys
+from headwise.text.written import pretty
 from headwise.viewer.of_trace import page_of_trace
-from headwise.viewer.payload import Telling, header_of, numbered, ordinal, pretty, rounded
+from headwise.viewer.payload import Telling, header_of, numbered, ordinal, rounded
 from headwise.viewer.why import PARTS, cell_told, strongest, told, with_whys
 from viewer.samples import full_page
 

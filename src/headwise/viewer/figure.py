@@ -14,9 +14,9 @@ from headwise.models.packaged import called
 from headwise.quantities import ATTENTION
 from headwise.results.shown import number
 from headwise.studies.tables import counted
+from headwise.text.written import pretty
 from headwise.traces import WAYS, NullSpace, Trace
 from headwise.traces.lamps import trace_lamps
-from headwise.viewer.payload import pretty
 
 if TYPE_CHECKING:
     from headwise.plots.head import Panel, Row

@@ -20,12 +20,13 @@ from headwise.errors import InputError
 from headwise.lamps import SINK
 from headwise.models.packaged import called
 from headwise.quantities import find
+from headwise.text.written import pretty
 from headwise.traces import LongTrace
 from headwise.traces.long import BLOCK
 from headwise.viewer.build import small_page
 from headwise.viewer.codes import decades, encode
 from headwise.viewer.of_trace import answer_of, side_of
-from headwise.viewer.payload import Side, pretty
+from headwise.viewer.payload import Side
 from headwise.viewer.telling import REACH, parking, writes
 
 SIDE = 64  # blocks along a side of the overview, at most

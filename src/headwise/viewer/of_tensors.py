@@ -16,8 +16,9 @@ from jaxtyping import Float
 
 from headwise.errors import InputError
 from headwise.quantities import ATTENTION, ROWS_UNKNOWN, Quantity
+from headwise.text.written import MARKS, pretty
 from headwise.viewer.of_trace import array
-from headwise.viewer.payload import MARKS, Maps, Page, Side, Stack, numbers, pretty
+from headwise.viewer.payload import Maps, Page, Side, Stack, numbers
 from headwise.viewer.telling import opening, opening_note, opening_stack
 
 SPECIAL = {

@@ -18,19 +18,11 @@ from headwise.interventions.outcomes import IN_WORDS, MOVES, kind_of
 from headwise.lamps import Head, lamps, with_other
 from headwise.models.packaged import called
 from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, WEIGHT, Quantity, Size, every
-from headwise.text.written import written
+from headwise.text.written import pretty, written
 from headwise.traces import LongTrace, Trace
 from headwise.traces.lamps import trace_lamps
 from headwise.viewer.parsed import with_syntax
-from headwise.viewer.payload import (
-    Facts,
-    Maps,
-    Page,
-    Side,
-    Stack,
-    numbers,
-    pretty,
-)
+from headwise.viewer.payload import Facts, Maps, Page, Side, Stack, numbers
 from headwise.viewer.room import affordable
 from headwise.viewer.switched import with_heads_off
 from headwise.viewer.telling import opening, opening_head, opening_note, opening_stack, telling

@@ -8,7 +8,6 @@ bertviz's tensors both become a `Page`; `packed` makes of it the header and the 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,7 +24,6 @@ from headwise.viewer.codes import FINEST, decades, encode, pack, peaks
 
 FORMAT = 1  # of the payload; the bundle refuses another
 LADDER = (FINEST, 6, 5, 4, 3, 2)  # decades under a map's largest value, from exact to the coarsest true to colours
-MARKS = re.compile("[Ġ▁]|</w>")  # of byte-level BPE, SentencePiece and the first GPT
 BUDGET = 38_000_000  # bytes of all blocks of a page: what a browser opens without complaint
 
 
@@ -41,11 +39,6 @@ class Side:
 
     def __len__(self) -> int:
         return len(self.tokens)
-
-
-def pretty(token: str) -> str:
-    """A token without its tokenizer's marks for spaces and line breaks; a token that is only a mark stays."""
-    return MARKS.sub(" ", token).replace("Ċ", "\n").strip(" ") or token
 
 
 def numbered(tokens: Sequence[str]) -> list[str]:

@@ -18,8 +18,8 @@ from headwise.errors import HeadwiseError, InputError
 from headwise.models.packaged import called
 from headwise.models.pictures import write_png
 from headwise.quantities import ATTENTION, find
+from headwise.text.written import pretty
 from headwise.viewer.build import small_page
-from headwise.viewer.payload import pretty
 
 MOST = 24_000_000  # numbers of a page
 

@@ -16,8 +16,9 @@ import polars as pl
 from headwise.errors import HeadwiseError
 from headwise.explanations.query_key import QueryKey
 from headwise.explanations.why import SIDES, Cell, Why, whys
+from headwise.text.written import pretty
 from headwise.traces import Trace
-from headwise.viewer.payload import Page, Stack, numbered, pretty, rounded
+from headwise.viewer.payload import Page, Stack, numbered, rounded
 from headwise.viewer.room import ROOM, Head, said, searched
 
 CELLS, HEADS = 3, 4  # of each head; heads a stack
