@@ -136,9 +136,9 @@ def test_a_sink_whose_weights_carry_is_held_back_as_any_other_yes(carried: float
          "With it at zero the output moves by about 1e-05 nats, to first order, which may be off 20 times or more and "
          "does not tell: taking it away does (--exact)."),
         ({"matters": -0.3, "exact": False}, "green",
-         "With it at zero the output moves by about 0.3 nats for the better, to first order."),
+         "With it at zero the output moves by about 0.3 nats, to first order."),
         ({"matters": -0.0015, "exact": False}, "dark",
-         "With it at zero the output moves by about 0.0015 nats for the better, to first order, which may be off 20 "
+         "With it at zero the output moves by about 0.0015 nats, to first order, which may be off 20 "
          "times or more and does not tell: taking it away does (--exact)."),
         ({"matters": 0.19, "exact": False}, "dark",
          "With it at zero the output moves by about 0.19 nats, to first order, which may be off 20 times or more and "

@@ -36,7 +36,8 @@ from torch import Tensor
 from transformers import TrainerCallback
 
 from headwise.errors import HeadwiseError, InputError
-from headwise.interventions.matters import matters_of
+from headwise.interventions.effects import first_order, slopes
+from headwise.interventions.outcomes import ask
 from headwise.measures import rows
 from headwise.measures.divergence import js
 from headwise.models.load import load
@@ -166,9 +167,11 @@ def _apart(now: Mapping[str, Tensor], before: Mapping[str, Tensor]) -> Float[Ten
 
 def _importance(model: Model, trace: Trace) -> dict[str, Float[Tensor, "layer head"]]:
     try:
-        return {"importance": matters_of(model, trace.text).abs().double()}
-    except HeadwiseError:  # nothing to foretell, or a head that has no outcome
+        question = ask(model, trace.text)
+        found = {} if question is None else first_order(question, *slopes(model, question))
+    except HeadwiseError:  # a head that has no outcome
         return {}
+    return {"importance": torch.stack([*found.values()]).abs().double()} if found else {}
 
 
 def _rows(heads: Mapping[str, Float[Tensor, "layer head"]], step: int) -> pl.DataFrame:

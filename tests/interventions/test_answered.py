@@ -9,7 +9,7 @@ import torch
 from transformers.utils import ModelOutput
 
 from headwise.errors import InputError, ModelError
-from headwise.interventions.answered import Answered, answered, right, unanswered
+from headwise.interventions.answered import Answered, answered, headless, right, unanswered
 from headwise.interventions.outcomes import kind_of
 from headwise.text.corpus import Document
 from headwise.viewer.of_trace import page_of_trace
@@ -186,3 +186,28 @@ def test_a_model_is_asked_by_a_method_too(load) -> None:
     source, target = translator.encode("the old city"), translator.encode_target("the dog")
     assert translator.says("the old city", "the dog") == answered(translator, source, target)
     assert translator.says("the old city") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "texts"),
+    [("demo-llm", "causal-lm", ("Dogs bark",)), ("demo-nmt", "translation", ("der Hund bellt .", "the dog barks ."))],
+)
+def test_a_model_loaded_without_the_head_of_its_checkpoint_says_so_and_how_to_have_it(load, name, task, texts) -> None:
+    bare = load(name)
+    said = f"Loaded without its head: hw.load('{name}', task='{task}') shows what it answers."
+    assert headless(bare) == said
+    assert page_of_trace(bare.trace(*texts), quantities=["raw"]).answer == said
+    whole = load(name, task)
+    assert headless(whole) == ""
+    assert said not in page_of_trace(whole.trace(*texts), quantities=["raw"]).answer
+
+
+def test_a_sentence_vector_of_a_model_without_its_head_comes_with_the_way_to_its_answer(load, monkeypatch) -> None:
+    model = load("tiny:bert")
+    assert headless(model) == "", "it has none"
+    monkeypatch.setattr("headwise.interventions.answered.own_task", lambda name: f"the task of {name}")
+    page = page_of_trace(model.trace("the old city"), quantities=["raw"])
+    assert page.answer == model.says("the old city").says
+    said = "Loaded without its head: hw.load('tiny:bert', task='the task of tiny:bert') shows what it answers."
+    assert said in page.notes
+    assert headless(load("tiny:bert", "masked-lm")) == "", "it was asked for"

@@ -78,7 +78,7 @@ def test_names_and_words(load) -> None:
     assert head_named(model, "cross L1.H2") == ("cross", 1, 2)
     assert name_of(("cross", 1, 2), model.stacks) == "cross L1.H2"
     assert name_of(("self", 1, 2), ["self"]) == "L1.H2"
-    assert said("label", 0.5) == "The loss of the label goes up by 0.5 nats."
+    assert said("label", 0.5) == "The loss of the label moves by 0.5 nats."
     for name, words in {
         "L1": "A head is named L5.H3, or cross L1.H2 where there are several stacks, but got 'L1'.",
         "L9.H0": "Layers of tiny:marian go from 0 to 2, but 9 was asked for.",
@@ -87,7 +87,7 @@ def test_names_and_words(load) -> None:
         with pytest.raises(InputError) as error:
             head_named(model, name)
         assert str(error.value) == words
-    alone = load("tiny:llama", "causal-lm").encode("the")
+    alone = model.encode_target("the")
     short = replace(alone, **{f.name: getattr(alone, f.name)[:1] for f in fields(alone) if f.name != "given"})
     with pytest.raises(InputError, match="something to foretell"):
-        most_needed(load("tiny:llama", "causal-lm"), short, None, 1)
+        most_needed(model, model.encode("the"), short, 1)

@@ -61,7 +61,7 @@ Parquet = Annotated[Path | None, typer.Option("--parquet", help="Write the table
 Matters = Annotated[
     bool,
     typer.Option(
-        "--matters", help="Add what the model loses without each head; to first order where taking all away takes long."
+        "--matters", help="Add how far what the model says moves without each head; roughly where that takes long."
     ),
 ]
 Exact = Annotated[
@@ -197,7 +197,7 @@ def with_matters(
     import polars as pl
 
     from headwise.interventions.matters import matters_of
-    from headwise.interventions.outcomes import IN_WORDS, MOVES, kind_of
+    from headwise.interventions.outcomes import FAR, IN_WORDS, kind_of
     from headwise.traces.heads import with_lamps
     from headwise.traces.lamps import readings
 
@@ -206,7 +206,7 @@ def with_matters(
     asked = matters_of(trace.model, trace.text, trace.target, stack=stack, exact=exact, only=only)
     found, kind = asked.flatten().tolist(), kind_of(trace.model)
     read = [head for row in readings(trace, stack=stack) for head in row]
-    known = [replace(head, matters=moved, what=MOVES[kind], unit=IN_WORDS[kind], exact=exact)
+    known = [replace(head, matters=moved, what=FAR[kind], unit=IN_WORDS[kind], exact=exact)
              for head, moved in zip(read, found, strict=True)]  # fmt: skip
     return with_lamps(heads, known).with_columns(matters=pl.Series(found))
 
@@ -382,13 +382,14 @@ def _units(columns: Sequence[str]) -> str:
 def _matters_legend(kind: str, *, exact: bool) -> str:
     """
     >>> _matters_legend("sentence", exact=True)
-    "matters: distance of the sentence vector (1 − cos) with the head at zero; a report's ablation puts its mean there"
+    'matters: how far the sentence vector moves (1 − cos) with the head at zero (ablation of a report: at its mean)'
     """
-    from headwise.interventions.outcomes import DISTANCES, SAID
+    from headwise.interventions.outcomes import DISTANCES, FAR, UNITS
 
-    what = SAID[kind] if kind in DISTANCES else f"change of the {SAID[kind]}"
     how = "" if exact else ", to first order"
-    return f"matters: {what} with the head at zero{how}; a report's ablation puts its mean there"
+    signs = "" if kind in DISTANCES else ", and the mean loss"
+    moved = f"how far the {FAR[kind]} moves ({UNITS[kind]}) with the head at zero{how}"
+    return f"matters: {moved} (ablation of a report: at its mean{signs})"
 
 
 def _named(quantity: str) -> str:

@@ -12,7 +12,8 @@
     sentence       a vector, and the nearest of some sentences by its cosine  encoders without a head
 
 A model without a head that is no encoder has no answer: None; nor has a masked language model without a mask, or a
-head for questions without a question and a text, which `unanswered` tells.
+head for questions without a question and a text, which `unanswered` tells. `headless` tells of a head that the
+checkpoint has and the model was loaded without.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from headwise.interventions.labels import class_of, no_class, told
 from headwise.interventions.outcomes import head_kind, kind_of, last_hidden, looked_at
 from headwise.interventions.spans import answers_questions, span_of
 from headwise.models.capture import at_least_float, quiet
+from headwise.models.heads import own_task
 from headwise.models.model import Model
 from headwise.models.probe import last_logits
 from headwise.models.tasks import gives_number, labels_apart
@@ -47,6 +49,7 @@ HEADLINE = 160  # characters of an answer that a line shows
 LONGEST = 60  # characters of a sentence to compare with
 COMPARED, STEP = 24, 3  # so many of them, a third of those there are: the sample goes from subject to subject
 SIGNS = str.maketrans("\n\r\t", "↵↵⇥")
+HEADLESS = "Loaded without its head: hw.load({!r}, task={!r}) shows what it answers."
 LED = {"label": "The model says", "token-label": "It labels", "next-token": "Next comes",
        "labels": "Each by itself, the model says", "number": "The model gives", "masked-token": "For the mask it says",
        "translation": "It translates this as", "target": "The target read here",
@@ -155,6 +158,15 @@ def unanswered(model: Model) -> str:
     if kind_of(model) != "masked-token":  # only then there is a tokenizer for sure, and it has a mask
         return ""
     return f"It fills in blanks: put {model.tokenizer.mask_token} in place of a word to see what it says."
+
+
+def headless(model: Model) -> str:
+    """That the checkpoint has a head which was not loaded, and how it is; empty where it has none, or was asked for."""
+    source = model.source or {"task": "its own"}
+    if source["task"] is not None or model.sense != "text" or head_kind(model) or answers_questions(model):
+        return ""
+    task = own_task(source["source"])
+    return "" if task is None else HEADLESS.format(source["source"], task)
 
 
 def right(

@@ -7,7 +7,8 @@ reads of a head, g = ∂loss/∂x and x̃ what stands in its place,
     effect ≈ Σ_tokens (x̃ − x) · g,   one backward pass for all heads.
 
 A distance ½ ‖Δu‖² has no slope at 0; there  effect ≈ ½ mean over r of (Σ_tokens (x̃ − x) · ∂(r·u)/∂x)²,  r ~ N(0, I),
-which is ½ ‖J (x̃ − x)‖² in the mean, one backward pass for every r.
+which is ½ ‖J (x̃ − x)‖² in the mean, one backward pass for every r. Nor has a divergence of distributions; there r·u is
+Σ_places log p(y) / √places with every y drawn from the place's own p, which gives Fisher's ½ Δᵀ F Δ in the mean.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from headwise.models.model import Model
 from headwise.models.weighing import scaled_to
 
 TOKENS = 2048  # of the copies of one pass
-PROBES = 8  # random directions for the first order of a distance
+PROBES = 8  # random directions for the first order of a distance or a divergence
 Heads = Float[Tensor, "token head d_head"]
 
 
@@ -152,7 +153,7 @@ def _cutting(variants: Sequence[Variant]) -> dict[Place, Edit]:
 def slopes(
     model: Model, question: Question, *, seed: int = 0
 ) -> tuple[dict[Place, Float[Tensor, "token head d_head"]], dict[Place, Float[Tensor, "probe token head d_head"]]]:
-    """x, what W_O reads of the text, and its slopes: one of a loss, PROBES random ones of a distance."""
+    """x, what W_O reads of the text, and its slopes: one of a loss, else PROBES random ones."""
     read: dict[Place, Tensor] = {}
 
     def keep(place: Place) -> Edited:
@@ -165,7 +166,7 @@ def slopes(
     places = [(site.stack, site.index) for site in model.proof.sites]
     with torch.enable_grad(), reading(model, {place: keep(place) for place in places}):
         found = question.read(model.hf(**question.inputs, **options(model), **looked_at(model, question.kind)))
-        heads = [_loss(question, found)] if question.kind not in DISTANCES else _random(found, seed)
+        heads = [_loss(question, found)] if not _curved(question) else _random(question, found, seed)
         slope = [
             torch.autograd.grad(one, [read[p] for p in places], retain_graph=one is not heads[-1]) for one in heads
         ]
@@ -177,9 +178,28 @@ def _loss(question: Question, found: Float[Tensor, "one place"]) -> Float[Tensor
     return found[0, 0] if question.kind == "label" else found.mean()
 
 
-def _random(unit: Float[Tensor, "one token d_model"], seed: int) -> list[Tensor]:
-    """r · u / √tokens for random r: the mean of its squared change is the mean over tokens of ‖Δu‖²."""
+def _curved(question: Question) -> bool:
+    """Whether it has no slope where nothing is changed."""
+    return question.whole or question.kind in DISTANCES
+
+
+def _random(question: Question, found: Float[Tensor, "one place ..."], seed: int) -> list[Tensor]:
+    """Random sums over places whose squared change is twice the distance, or the divergence, in the mean."""
     generator = torch.Generator().manual_seed(seed)
+    if not question.whole:
+        return _directions(found, generator)
+    parts = question.parts(found)
+    return [_drawn(part[0], generator) for part in parts for _ in range(PROBES // len(parts))]
+
+
+def _drawn(logits: Float[Tensor, "place token"], generator: torch.Generator) -> Float[Tensor, ""]:
+    logs = logits.log_softmax(-1)
+    drawn = torch.multinomial(logs.detach().double().exp().cpu(), 1, generator=generator).to(logs.device)
+    return logs.gather(-1, drawn).sum() / len(logs) ** 0.5
+
+
+def _directions(unit: Float[Tensor, "one token d_model"], generator: torch.Generator) -> list[Tensor]:
+    """r · u / √tokens for random r: the mean of its squared change is the mean over tokens of ‖Δu‖²."""
     shape = (PROBES, *unit.shape)
     directions = torch.randn(shape, generator=generator, dtype=torch.float32).to(unit)
     return [(direction * unit).sum() / unit.shape[1] ** 0.5 for direction in directions]
@@ -191,11 +211,17 @@ def first_order(
     slope: Mapping[Place, Float[Tensor, "probe token head d_head"]],
     new: Mapping[Place, Float[Tensor, "row head d_head"]] | None = None,
 ) -> dict[Place, Float64[Tensor, " head"]]:
-    """The estimated effect of putting `new` (by default zero) in the place of every head on its own."""
+    """The estimated effect of putting `new` (by default zero) in the place of every head on its own.
+
+    Where the answer counts by itself its probes are the second half, and the effect is the larger of the two.
+    """
     found = {}
     for place, own in x.items():
         rows = torch.arange(len(own), device=own.device)
         other = torch.zeros_like(own) if new is None else new[place][rows % len(new[place])].to(own)
         moved = torch.einsum("thd,pthd->ph", (other - own).double(), slope[place].double())
-        found[place] = (moved[0] if question.kind not in DISTANCES else moved.square().mean(0) / 2).cpu()
+        if _curved(question):
+            halves = 2 if question.answered and question.length > 1 else 1
+            moved = moved.square().unflatten(0, (halves, -1)).mean(1).amax(0, keepdim=True) / 2
+        found[place] = moved[0].cpu()
     return found

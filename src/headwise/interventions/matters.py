@@ -1,4 +1,4 @@
-"""`matters(model, text)`: how much the model would lose without each head, to first order or exactly; for one text."""
+"""`matters(model, text)`: how far what a model says moves without each head, to first order or exactly."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headwise.errors import InputError
 from headwise.interventions.effects import Variant, effects, first_order, replaced, slopes
-from headwise.interventions.outcomes import ask
+from headwise.interventions.outcomes import ask_far
 from headwise.models.model import Model
 from headwise.types import Encoding
 
@@ -20,9 +20,11 @@ QUICK = 5 * 10**11  # multiplications for which every head is taken away where i
 def matters(
     model: Model, text: str, pair: str | None = None, *, stack: str | None = None, exact: bool = False
 ) -> Float64[Tensor, "layer head"]:
-    """The change of what the model does (outcomes.py) with each head at zero, alone; more is worse.
+    """How far what the model says (outcomes.py) moves with each head at zero, alone, up or down.
 
-    To first order it costs one backward pass (of a model without a head: eight), exactly a pass for every two heads.
+    Of a classifier it is the change of its label's loss, of other heads the divergence of distributions, nats, in the
+    mean over the tokens; of a decoder that of its own next token, the answer, if that is more. To first order it costs
+    eight backward passes (of a classifier one), exactly a pass for every two heads.
     """
     if not model.is_encoder_decoder:
         return matters_of(model, model.encode(text, pair), stack=stack, exact=exact)
@@ -52,14 +54,14 @@ def matters_of(
 
     `only`: a layer, a head or both, where the others are not asked exactly, and NaN.
     """
-    question = ask(model, text, target)
+    question = ask_far(model, text, target)
     if question is None:
         raise InputError("A text must have something to foretell, but this one has a single token; take a longer one.")
     x, slope = slopes(model, question)
     places = [(site.stack, site.index) for site in model.sites(stack)]
     if not exact:
         guess = first_order(question, x, slope)
-        return torch.stack([guess[place] for place in places])
+        return torch.stack([guess[place] for place in places]).abs()
     found = torch.full((len(places), x[places[0]].shape[1]), torch.nan, dtype=torch.float64)
     wanted = [at for at in torch.cartesian_prod(*map(torch.arange, found.shape)).tolist()
               if all(one in (None, of) for one, of in zip(only, at, strict=True))]  # fmt: skip
@@ -67,5 +69,5 @@ def matters_of(
         Variant(reads={places[layer]: replaced([head], torch.zeros_like(x[places[layer]][:1]))})
         for layer, head in wanted
     ]
-    found[tuple(torch.tensor(wanted).T)] = effects(model, question, variants)[:, 0]
+    found[tuple(torch.tensor(wanted).T)] = effects(model, question, variants, signed=False)[:, 0]
     return found

@@ -19,7 +19,7 @@ from headwise.changes import zero
 from headwise.errors import InputError
 from headwise.interventions.answered import answered
 from headwise.interventions.effects import Variant, effects, first_order, replaced, slopes
-from headwise.interventions.outcomes import DISTANCES, MOVES, Question, ask
+from headwise.interventions.outcomes import FAR, IN_WORDS, Question, ask_far
 from headwise.models.editing import chosen
 from headwise.models.model import Model
 from headwise.types import Encoding, Layer
@@ -31,7 +31,7 @@ Maps = Mapping[str, Float[Tensor, "layer head query key"]]  # by stack
 
 @dataclass(frozen=True)
 class Off:
-    """`says`: how far what the model does moves; `answers`: what it says then, empty where it says nothing."""
+    """`says`: how far what the model says moves (matters.py); `answers`: what that is, empty where it says nothing."""
 
     head: Head
     effect: float
@@ -47,7 +47,7 @@ def switched_off(model: Model, text: Encoding, target: Encoding | None, heads: S
     for stack, layer, head in heads:
         chosen(model, [f"L{layer}.H{head}"], stack)
     own = maps_of(model, text, target)
-    moved = effects(model, question, [_without(model, head) for head in heads])[:, 0].tolist()
+    moved = effects(model, question, [_without(model, head) for head in heads], signed=False)[:, 0].tolist()
     return [_off(model, text, target, head, own, effect, question.kind)
             for head, effect in zip(heads, moved, strict=True)]  # fmt: skip
 
@@ -55,13 +55,13 @@ def switched_off(model: Model, text: Encoding, target: Encoding | None, heads: S
 def most_needed(model: Model, text: Encoding, target: Encoding | None, count: int) -> list[Head]:
     """The heads that matter most when they are taken away, the first of them first.
 
-    Taken away are TRIED times as many, those that matter most by one backward pass.
+    Taken away are TRIED times as many, those that matter most to first order.
     """
     question = _asked(model, text, target)
     guess = first_order(question, *slopes(model, question))
     found = {(*place, head): abs(moved) for place, heads in guess.items() for head, moved in enumerate(heads.tolist())}
     tried = sorted(found, key=lambda head: -found[head])[: TRIED * count]
-    moved = effects(model, question, [_without(model, head) for head in tried])[:, 0].abs().tolist()
+    moved = effects(model, question, [_without(model, head) for head in tried], signed=False)[:, 0].tolist()
     return [head for _, head in sorted(zip(moved, tried, strict=True), key=lambda one: -one[0])[:count]]
 
 
@@ -91,12 +91,10 @@ def maps_of(model: Model, text: Encoding, target: Encoding | None) -> Maps:
 def said(kind: str, effect: float) -> str:
     """The effect in words.
 
-    >>> said("next-token", -0.25), said("sentence", 0.0125)
-    ("The mean loss of the text's next tokens goes down by 0.25 nats.", 'The sentence vector moves by 0.013 (1 − cos).')
+    >>> said("label", 0.25), said("sentence", 0.0125)
+    ('The loss of the label moves by 0.25 nats.', 'The sentence vector moves by 0.013 (1 − cos).')
     """
-    if kind in DISTANCES:
-        return f"The {MOVES[kind]} moves by {effect:.2g} (1 − cos)."
-    return f"The {MOVES[kind]} goes {'down' if effect < 0 else 'up'} by {abs(effect):.2g} nats."
+    return f"The {FAR[kind]} moves by {effect:.2g} {IN_WORDS[kind]}."
 
 
 def _off(model: Model, text: Encoding, target: Encoding | None, head: Head, own: Maps, effect: float, kind: str) -> Off:
@@ -114,7 +112,7 @@ def _without(model: Model, head: Head) -> Variant:
 
 
 def _asked(model: Model, text: Encoding, target: Encoding | None) -> Question:
-    question = ask(model, text, target)
+    question = ask_far(model, text, target)
     if question is None:
         raise InputError("A text must have something to foretell, but this one has a single token; take a longer one.")
     return question

@@ -9,8 +9,12 @@ r"""What a model does with a text, as numbers that a change may move.
     tokens         the mean over tokens of 1 − cos of the last hidden tokens       whatever else has no head
 
 The label is the corpus's where it is one of the model's classes, else what the model itself says, and of tokens always
-what it says. A head of another kind (answers to questions) is passed over: its encoder is looked at. Distances are 0
-without a change and have no slope there, so that their first order is the second:  1 − cos = ½ ‖Δu‖²  for unit u.
+what it says. A head of another kind (answers to questions) is passed over: its encoder is looked at.
+
+How far what a model says of one text moves (`ask_far`) is KL(p ‖ p′) of its distributions, nats, in the mean over the
+same places; of a decoder also of its own next token, the answer; of a label its loss. Distances and divergences are 0
+without a change and have no slope there, so that their first order is the second:  1 − cos = ½ ‖Δu‖²  for unit u,
+and  KL = ½ Δᵀ F Δ  with  F = E_y∼p [∇ log p(y) ∇ log p(y)ᵀ].
 """
 
 from __future__ import annotations
@@ -54,6 +58,13 @@ MOVES = {
     "translation": "mean loss of the translation's tokens", "sentence": "sentence vector",
     "tokens": "last hidden tokens",
 }  # fmt: skip
+FAR = {  # what moves, up or down, where distributions are compared
+    **MOVES,
+    "next-token": "distribution of the answer (or of the text's next tokens, in the mean)",
+    "masked-token": "distribution of a masked token, in the mean,",
+    "token-label": "distribution of a token's label, in the mean,",
+    "translation": "distribution of a token of the translation, in the mean,",
+}
 UNITS = {kind: "1 − cos" if kind in DISTANCES else "nats" for kind in KINDS}
 SAID = {kind: f"{'distance of the ' if kind in DISTANCES else ''}{MOVES[kind]} ({UNITS[kind]})" for kind in KINDS}
 IN_WORDS = {kind: f"({UNITS[kind]})" if kind in DISTANCES else UNITS[kind] for kind in KINDS}  # behind a number
@@ -94,6 +105,8 @@ class Question:
     choices: Int[Tensor, " choice"] | None = (
         None  # the tokens that come into question, where not all do; labels count them
     )
+    whole: bool = False  # distributions are compared, not losses of labels
+    answered: bool = False  # of the places that are asked the last is the model's answer, which counts by itself
 
     @property
     def length(self) -> int:
@@ -121,8 +134,13 @@ class Question:
         asked = self.labels >= 0
         if self.choices is not None:
             logits = logits[..., self.choices]
-        whole = logits.shape[1] == len(asked)  # else the output layer read only what is asked (`asked_only`)
-        return torch.stack([_losses(copy[asked] if whole else copy, self.labels[asked]) for copy in logits])
+        if logits.shape[1] == len(asked):  # else the output layer read only what is asked (`asked_only`)
+            logits = logits[:, asked]
+        return logits if self.whole else torch.stack([_losses(copy, self.labels[asked]) for copy in logits])
+
+    def parts(self, read: Float[Tensor, "copy place ..."]) -> list[Float[Tensor, "copy _ ..."]]:
+        """What was read of the text's own tokens, where it has some, and of the answer, where that counts by itself."""
+        return [part for part in (read[:, :-1], read[:, -1:]) if part.shape[1]] if self.answered else [read]
 
     def effects(self, clean: Tensor, found: Float[Tensor, "copy place ..."]) -> Float64[Tensor, "copy number"]:
         """How far `found` is from `clean`: mean differences, or the mean distance of vectors."""
@@ -132,9 +150,16 @@ class Question:
         return change if self.kind == "label" else change.mean(-1, keepdim=True)
 
     def moved(self, clean: Tensor, found: Float[Tensor, "copy place ..."]) -> Float64[Tensor, "copy one"]:
-        """The same without a sign: the mean over places of how far each one's loss, or vector, is from the clean."""
+        """The same without a sign: the mean over places of how far each one's loss, or vector, is from the clean.
+
+        Of whole distributions it is their divergence, in the mean over the text's own tokens or at the answer if more.
+        """
         if self.kind in DISTANCES:
             return self.effects(clean, found)
+        if self.whole:
+            own = clean[0].log_softmax(-1)
+            apart = torch.stack([_divergence(own, copy) for copy in found])
+            return torch.stack([part.mean(-1) for part in self.parts(apart)]).amax(0)[:, None]
         change = (found.double() - clean.double()).abs()
         return change[:, :1] if self.kind == "label" else change.mean(-1, keepdim=True)
 
@@ -165,6 +190,13 @@ def _losses(logits: Float[Tensor, "place token"], labels: Int[Tensor, " place"])
     """A few rows at a time, which stay in the cache: all of a text are some 25 MB."""
     parts = zip(logits.split(ROWS), labels.split(ROWS), strict=True)
     return torch.cat([torch.nn.functional.cross_entropy(row, label, reduction="none") for row, label in parts])
+
+
+def _divergence(own: Float[Tensor, "place token"], found: Float[Tensor, "place token"]) -> Float64[Tensor, " place"]:
+    """KL(p ‖ p′) of every place, from log p and the logits of p′, a few rows at a time; 0 · log 0 is 0."""
+    rows = zip(own.split(ROWS), found.split(ROWS), strict=True)
+    parts = [torch.where(p > -torch.inf, p.exp() * (p - other.log_softmax(-1)), 0.0).sum(-1) for p, other in rows]
+    return torch.cat(parts).double().clamp(min=0)
 
 
 def _apart(clean: Tensor, found: Tensor) -> Float64[Tensor, "copy place"]:
@@ -220,6 +252,16 @@ def ask(
     if kind not in DISTANCES and not bool((labels >= 0).any()):
         return None
     return Question(kind, model.batch([text]).inputs, labels.to(device))
+
+
+def ask_far(model: Model, text: Encoding, target: Encoding | None = None) -> Question | None:
+    """How far what the model says moves: whole distributions, of a decoder that of its answer too."""
+    kind = kind_of(model)
+    if kind == "next-token":
+        labels = torch.tensor([*text.ids[1:], 0], device=model.hf.device)  # which token the last is is not asked
+        return Question(kind, model.batch([text]).inputs, labels, whole=True, answered=True)
+    question = ask(model, text, target, kind=kind)
+    return question if question is None or kind in ("label", *DISTANCES) else replace(question, whole=True)
 
 
 def _of_tokens(model: Model, text: Encoding) -> Question | None:

@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Float
 
 from headwise.errors import HeadwiseError, InputError, UnknownNameError
-from headwise.interventions.answered import answered, unanswered
+from headwise.interventions.answered import answered, headless, unanswered
 from headwise.interventions.matters import matters_of, quick
-from headwise.interventions.outcomes import IN_WORDS, MOVES, kind_of
+from headwise.interventions.outcomes import FAR, IN_WORDS, kind_of
 from headwise.lamps import Head, lamps, with_other
 from headwise.models.packaged import called
 from headwise.quantities import ATTENTION, MIXING, ORIGINS, PASSES, WEIGHT, Quantity, Size, every
@@ -55,7 +55,7 @@ NO_MODEL = (
     "The model's answer is not here, for a saved trace has no model: `headwise view TEXT --model {0}` shows it, and "
     "what else runs the model."
 )
-Matters = bool | Literal["exact"]  # by one backward pass, or by taking every head away
+Matters = bool | Literal["exact"]  # by a few backward passes, or by taking every head away
 WORK = 10**11  # multiplications that a quantity may cost unasked: a few seconds
 
 
@@ -111,15 +111,15 @@ def page_of_trace(
         real = _real(trace)
         stacks = tuple(with_syntax(stack, syntax, None if real is None else real.model) for stack in stacks)
     opened = opening_stack(stacks)
-    start = opening(opened)
+    start, answer = opening(opened), answer_of(trace)
     page = Page(
         title=written(trace.queries(trace.stacks[0])),
         model=f"{called(trace.model_name)}{getattr(trace, 'changed_by', '')}",
         stacks=stacks,
         missing=tuple(dict.fromkeys(missing)),
-        notes=(*opening_note(start, opened), *_proof(trace)),
+        notes=(*opening_note(start, opened), *_unloaded(trace, answer), *_proof(trace)),
         start=start,
-        answer=answer_of(trace),
+        answer=answer,
     )
     page = with_whys(page, trace) if unasked else page
     real = _real(trace)
@@ -152,7 +152,7 @@ def _real(trace: TraceLike) -> Trace | None:
 
 
 def answer_of(trace: TraceLike | LongTrace) -> str:
-    """What the model says to the text; empty where it says nothing, or where it is not at hand."""
+    """What the model says to the text, or what would make it say more; empty where it is not at hand."""
     real = trace if isinstance(trace, LongTrace) else _real(trace)
     if real is None or real.model is None:
         return ""
@@ -161,7 +161,16 @@ def answer_of(trace: TraceLike | LongTrace) -> str:
             found = answered(real.model, real.text, real.target)
     except HeadwiseError:
         return ""
-    return unanswered(real.model) if found is None else found.says
+    said = unanswered(real.model) if found is None else found.says
+    return said or headless(real.model)
+
+
+def _unloaded(trace: TraceLike, answer: str) -> Iterator[str]:
+    """That the model was loaded without its head, where the answer does not say so."""
+    real = _real(trace)
+    said = "" if real is None or real.model is None else headless(real.model)
+    if said not in ("", answer):
+        yield said
 
 
 def _proof(trace: Any) -> Iterator[str]:
@@ -334,7 +343,7 @@ def _moved(trace: Trace, stack: str, *, exact: bool) -> dict[str, Any]:
         with trace.as_read():
             found = matters_of(trace.model, trace.text, trace.target, stack=stack, exact=exact)
         kind = kind_of(trace.model)
-        return {"matters": found, "what": MOVES[kind], "unit": IN_WORDS[kind], "exact": exact}
+        return {"matters": found, "what": FAR[kind], "unit": IN_WORDS[kind], "exact": exact}
     except HeadwiseError:
         return {}
 

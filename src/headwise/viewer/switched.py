@@ -9,7 +9,7 @@ import numpy as np
 
 from headwise.errors import HeadwiseError, InputError
 from headwise.interventions.off import Off, head_named, most_needed, name_of, switched_off
-from headwise.interventions.outcomes import IN_WORDS, MOVES, kind_of
+from headwise.interventions.outcomes import FAR, IN_WORDS, kind_of
 from headwise.lamps import lamps
 from headwise.quantities import WEIGHT, Quantity
 from headwise.traces import Trace
@@ -53,7 +53,7 @@ def _known(stack: Stack, trace: Trace, found: Sequence[Off]) -> Facts | None:
     layers, heads = stack.quantities[0].layers, stack.quantities[0].heads
     for _, layer, head, effect in ((*one.head, one.effect) for one in found):
         if layer in layers and head in heads:
-            known = replace(read[layer][head], matters=effect, what=MOVES[kind], unit=IN_WORDS[kind], exact=True)
+            known = replace(read[layer][head], matters=effect, what=FAR[kind], unit=IN_WORDS[kind], exact=True)
             place, new = (layers.index(layer), heads.index(head)), lamps(known)
             told = lit[place].unique  # which may say how far other weights went
             lit[place] = new._replace(unique=told) if told.held == new.unique.held else new
