@@ -32,5 +32,5 @@ def test_a_command_that_is_mentioned_exists_with_its_options(where, said):
         return
     assert verb in VERBS, f"{where}: there is no `headwise {verb}`"
     options = {option for parameter in VERBS[verb].params for option in (*parameter.opts, *parameter.secondary_opts)}
-    unknown = [word for word in words if re.match(r"--?[a-z]", word) and word not in options | {"--help", "-h"}]
+    unknown = [word for word in words if re.match(r"--[a-z]|-[a-z]$", word) and word not in options | {"--help", "-h"}]
     assert not unknown, f"{where}: `headwise {verb}` has no {unknown}"

@@ -6,8 +6,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+import vl_convert
 
 from headwise.plots.grid import head_grid
+from headwise.plots.theme import themed
 
 TITLES = {"null_share": "changes nothing", "carried": "follows the weights", "parked": "parked on no word"}
 
@@ -28,6 +30,15 @@ def test_a_panel_that_is_0_everywhere_is_a_line_and_no_panel() -> None:
     alone = drawn(null_share=0.0, carried=0.0)
     assert [panel["title"]["text"] for panel in alone] == [f"{TITLES[what]} (0 everywhere)"
                                                            for what in ("null_share", "carried")]  # fmt: skip
+
+
+def test_the_top_of_a_faint_bar_reads_as_its_title() -> None:
+    """“up to 0.016” stood over a bar that ended at “0.02”."""
+    table = pl.DataFrame({"layer": [0, 0], "head": [0, 1], "name": ["a", "b"], "what": ["w", "w"], "value": [0.016, 0]})
+    svg = vl_convert.vegalite_to_svg(themed(head_grid(table, {"w": "share"}, tops={"w": 1.0}), "Grid").to_dict())
+    assert ">up to 0.016</text>" in svg
+    assert ">0.016</text>" in svg
+    assert ">0.02</text>" not in svg
 
 
 @pytest.mark.parametrize(("most", "end", "said"), [(0.0123, 0.0123, "up to 0.012"), (0.1, 1.0, None), (0.7, 1.0, None)])

@@ -119,6 +119,8 @@ def test_ablation_on_the_same_page_is_what_asked() -> None:
     end = "; 1 of these 1 clearly matter when taken away alone"
     assert deciding([lit, cut], "no", results)[-1].says.endswith(end)
     assert deciding([lit], "no", {"lamps": results["lamps"]})[-1].says.endswith("was not asked (ablation asks)")
+    # “0 of these 10 clearly matter” stood beside “undecided: n = 5, and a head's own interval takes 6 texts”
+    assert deciding([lit], "no", results)[-1].says.endswith(" so far (L0.H0); whether they matter is undecided")
 
 
 def test_the_numbers_that_decided_come_first_whichever_study_has_them() -> None:
@@ -127,6 +129,8 @@ def test_the_numbers_that_decided_come_first_whichever_study_has_them() -> None:
     assert deciding(votes, "no", {}) == (first, other)
     assert deciding(votes, "yes", {}) == (other, first)
     assert [amount(one) for one in (first, other)] == ["48\u00a0%", "1.00"]
+    small = Number("null_share", "change nothing", 0.000279, 0.0000887, 0.000468, 5)
+    assert (amount(small), interval(small)) == ("0.03\u00a0%", "0.01\u00a0% to 0.05\u00a0%"), "not 0.0 % outside it"
     assert interval(Number("g", "", 0.1, 0.04, 0.153, 8, share=False)) == "0.04 to 0.15"
 
 

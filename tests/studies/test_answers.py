@@ -149,7 +149,7 @@ def null_space(r: list[float], free: float = 2.4, unique: float = 0.75) -> pl.Da
 def test_nullspace_votes_by_the_correlation_of_raw_and_effective(r: float, verdict: Any, because: str) -> None:
     *_, answer = answered("nullspace", null_space([r, r]), BELIEVE)
     good = 2 if r == 0.90 else 0
-    clause = f"{because} (mean r = {r:.2f}; {good} of 2 heads with 0.9 or more and at most 30\u00a0% without effect)"
+    clause = f"{because} (mean r = {r:.2f}, 3 texts; {good} of 2 heads with 0.9 or more and at most 30\u00a0% without effect)"
     assert answer.vote == Vote("alike", verdict, clause)
     assert [(one.value, one.n, one.share) for one in answer.vote.numbers] == [(pytest.approx(r), 3, False)]
     assert answer.says == (
@@ -171,7 +171,7 @@ def test_hardly_any_weight_is_without_effect_in_heads_by_their_own_r_and_null_sp
     assert answer.vote is not None
     assert (answer.vote.holds_for, answer.vote.out_of) == (held, 3)
     assert answer.vote.because.endswith(
-        f"(mean r = 0.93; {len(held)} of 3 heads with 0.9 or more and at most 30\u00a0% without effect)"
+        f"(mean r = 0.93, 3 texts; {len(held)} of 3 heads with 0.9 or more and at most 30\u00a0% without effect)"
     )
 
 
@@ -225,12 +225,12 @@ def carried(weights: dict[str, float], norms: dict[str, float]) -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("weight", "norm", "verdict", "because"),
     [
-        (0.48, 0.39, "yes", f"the first token takes 48{NB}% of the weight and carries 39{NB}% of the lengths, those of all heads added up"),
-        (0.48, 0.38, "yes", f"the first token takes 48{NB}% of the weight and carries 38{NB}% of the lengths, those of all heads added up"),
-        (0.48, 0.37, "with care", f"the first token takes 48{NB}% of the weight and carries 37{NB}% of the lengths, those of all heads added up"),
-        (0.48, 0.18, "with care", f"the first token takes 48{NB}% of the weight and carries 18{NB}% of the lengths, those of all heads added up"),
-        (0.48, 0.10, "no", f"the first token takes 48{NB}% of the weight and carries 10{NB}% of the lengths, those of all heads added up"),
-        (0.30, 0.70, "no", f"the first token takes 30{NB}% of the weight and carries 70{NB}% of the lengths, those of all heads added up"),
+        (0.48, 0.39, "yes", f"the first token takes 48{NB}% of the weight and carries 39{NB}% of the lengths, those of all heads added up (3 texts)"),
+        (0.48, 0.38, "yes", f"the first token takes 48{NB}% of the weight and carries 38{NB}% of the lengths, those of all heads added up (3 texts)"),
+        (0.48, 0.37, "with care", f"the first token takes 48{NB}% of the weight and carries 37{NB}% of the lengths, those of all heads added up (3 texts)"),
+        (0.48, 0.18, "with care", f"the first token takes 48{NB}% of the weight and carries 18{NB}% of the lengths, those of all heads added up (3 texts)"),
+        (0.48, 0.10, "no", f"the first token takes 48{NB}% of the weight and carries 10{NB}% of the lengths, those of all heads added up (3 texts)"),
+        (0.30, 0.70, "no", f"the first token takes 30{NB}% of the weight and carries 70{NB}% of the lengths, those of all heads added up (3 texts)"),
     ],
 )  # fmt: skip
 def test_norms_vote_by_where_the_weight_goes_and_where_the_lengths_are(
@@ -257,7 +257,7 @@ def test_norms_speak_of_the_kind_that_takes_most() -> None:
     assert answer.vote is not None
     assert (
         answer.vote.because
-        == f"separators take 50{NB}% of the weight and carry 10{NB}% of the lengths, those of all heads added up"
+        == f"separators take 50{NB}% of the weight and carry 10{NB}% of the lengths, those of all heads added up (3 texts)"
     )
 
 
@@ -286,8 +286,8 @@ def test_mixing_tells_every_layer_and_of_how_many_texts() -> None:
 @pytest.mark.parametrize(
     ("last", "verdict", "because"),
     [
-        (0.50, "yes", "hidden tokens are still mostly their own words"),
-        (0.49, "with care", f"after the last layer the median hidden token is 49{NB}% its own word"),
+        (0.50, "yes", "hidden tokens are still mostly their own words (3 texts)"),
+        (0.49, "with care", f"after the last layer the median hidden token is 49{NB}% its own word (3 texts)"),
     ],
 )
 def test_mixing_votes_by_what_is_left_after_the_last_layer(last: float, verdict: Any, because: str) -> None:

@@ -184,10 +184,10 @@ def test_faithfulness_has_no_vote_where_attention_was_not_asked_or_no_text_is_lo
 @pytest.mark.parametrize(
     ("js", "verdict", "because"),
     [
-        (0.10, "yes", "no attention far from the model's own gives its answer"),
-        (0.11, "with care", "all weights can be moved by 0.11 of at most 0.69 nats and the answer stays"),
-        (0.35, "with care", "all weights can be moved by 0.35 of at most 0.69 nats and the answer stays"),
-        (0.36, "no", "all weights can be moved by 0.36 of at most 0.69 nats and the answer stays"),
+        (0.10, "yes", "no attention far from the model's own gives its answer (12 texts)"),
+        (0.11, "with care", "all weights can be moved by 0.11 of at most 0.69 nats and the answer stays (12 texts)"),
+        (0.35, "with care", "all weights can be moved by 0.35 of at most 0.69 nats and the answer stays (12 texts)"),
+        (0.36, "no", "all weights can be moved by 0.36 of at most 0.69 nats and the answer stays (12 texts)"),
     ],
 )
 def test_the_adversary_votes_by_how_far_attention_can_be_moved(js: float, verdict: Any, because: str) -> None:

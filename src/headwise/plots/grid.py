@@ -45,7 +45,8 @@ def _grid(table: pl.DataFrame, title: str, top: float | None, told: Sequence[str
     largest = max(table["value"].to_list(), default=1.0)
     faint = top is not None and 0 < largest < FAINT * top
     most = largest if top is None or faint else top
-    legend = alt.Legend(gradientLength=height, title=f"up to {largest:.2g}" if faint else None)
+    marked = {"values": [0, most], "format": ".2g"} if faint else {}  # else the bar's top reads as another number
+    legend = alt.Legend(gradientLength=height, title=f"up to {largest:.2g}" if faint else None, **marked)
     title = f"{title} (0 everywhere)" if largest == 0 else title
     scale = alt.Scale(range=SEQUENTIAL, domain=[0, most or 1], interpolate="rgb", clamp=True)
     axis = alt.Axis(labelAngle=0, ticks=False)

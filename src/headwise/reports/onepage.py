@@ -144,7 +144,11 @@ def percent(share: float) -> str:
 
 
 def amount(number: Number) -> str:
-    return percent(number.value) if number.share else written(number.value)
+    if not number.share:
+        return written(number.value)
+    if number.low is None or number.high is None or number.low == number.high:
+        return percent(number.value)
+    return shares.within(number.value, number.low, number.high)[0]
 
 
 def interval(number: Number) -> str:

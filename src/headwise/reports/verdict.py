@@ -21,6 +21,7 @@ from headwise.reports.intervals import of_enough, with_intervals
 from headwise.reports.sentences import NOT_TESTED, UNDECIDED, holdings, instead, sentences, to_test
 from headwise.results import Result
 from headwise.stats.shares import of_share
+from headwise.studies import STUDIES
 from headwise.studies.answers import BELIEVE, COUNTED, VERDICTS, Number, Tested, Verdict, Vote
 from headwise.studies.lamps import ALL, RESTS_ON
 from headwise.studies.tables import first_stack, percent
@@ -79,6 +80,8 @@ class Judgement:
 
 def judged(results: Results, right: Sequence[bool] = ()) -> Judgement:
     """The verdict of what was run; `right` tells of labelled texts whether the model says their label."""
+    order = {name: at for at, name in enumerate(STUDIES)}  # as in a report
+    results = {name: results[name] for name in sorted(results, key=lambda name: order.get(name, len(order)))}
     votes = [(name, vote) for name, result in results.items() for vote in votes_of(name, result)]
     cast, undecided = [vote for _, vote in votes], undecided_of(results)
     open_ = {vote.tested: vote.because for _, vote in undecided if vote.tested not in {one.tested for one in cast}}
@@ -126,11 +129,11 @@ def _told(
 
 def deciding(votes: Sequence[tuple[str, Vote]], worst: Decision, results: Results) -> tuple[Number, ...]:
     """Every number that a vote rests on, those of the votes that decided first; then the lamps' and the rest."""
-    lamps = numbers_of(results["lamps"].table, _needed(votes, results)) if "lamps" in results else ()
+    told = numbers_of(results["lamps"].table, _needed(votes), asked=ABLATION in results) if "lamps" in results else ()
     decided = [(name, vote) for name, vote in votes if vote.verdict == worst]
-    first = [number for name, vote in decided for number in (*vote.numbers, *_lit(name, vote, lamps))]
+    first = [number for name, vote in decided for number in (*vote.numbers, *_lit(name, vote, told))]
     others = [number for _, vote in votes if vote.verdict != worst for number in vote.numbers]
-    return (*first, *(number for number in lamps if number not in first), *others)
+    return (*first, *(number for number in told if number not in first), *others)
 
 
 def _lit(name: str, vote: Vote, lamps: Sequence[Number]) -> list[Number]:
@@ -156,16 +159,15 @@ def worst_of(found: Sequence[Verdict]) -> Verdict | None:
     return next((one for one in VERDICTS if one in found), None)
 
 
-def _needed(votes: Sequence[tuple[str, Vote]], results: Results) -> Sequence[str] | None:
-    """Heads that clearly matter; none where that could not be told, None where nobody asked."""
-    asked = [vote.holds_for for _, vote in votes if vote.tested == "heads"]
-    return asked[0] if asked else () if ABLATION in results else None
+def _needed(votes: Sequence[tuple[str, Vote]]) -> Sequence[str] | None:
+    """Heads that clearly matter; None where that was not told."""
+    return next((vote.holds_for for _, vote in votes if vote.tested == "heads"), None)
 
 
-def numbers_of(table: pl.DataFrame, needed: Sequence[str] | None = None) -> tuple[Number, ...]:
+def numbers_of(table: pl.DataFrame, needed: Sequence[str] | None = None, *, asked: bool = False) -> tuple[Number, ...]:
     """Means over heads with their intervals, and the shares of heads that are sinks, and that may be shown.
 
-    `needed`: heads that clearly matter, None where nobody asked.
+    `needed`: heads that clearly matter, None where that was not told, though it may have been `asked`.
     """
     table = first_stack(table)
     whole, heads = table.row(by_predicate=pl.col("name") == ALL, named=True), table.filter(pl.col("name") != ALL)
@@ -176,16 +178,18 @@ def numbers_of(table: pl.DataFrame, needed: Sequence[str] | None = None) -> tupl
     counts: dict[str, Any] = {"sink_share": heads["sink"].mean(), "shown_share": (heads["show"] == "yes").mean()}
     shown = heads.filter(pl.col("show") == "yes")
     says = dict(COUNTS)
-    says["shown_share"] += _shown(shown, needed)
+    says["shown_share"] += _shown(shown, needed, asked=asked)
     return (
         *means,
         *(Number(name, says[name], float(of), None, None, texts, without=COUNTED) for name, of in counts.items()),
     )
 
 
-def _shown(shown: pl.DataFrame, needed: Sequence[str] | None) -> str:
+def _shown(shown: pl.DataFrame, needed: Sequence[str] | None, *, asked: bool) -> str:
     """Which maps may be shown, and whether their heads matter."""
     names = f" ({names_of(shown)})" if len(shown) else ""
+    if needed is None and asked:
+        return f" so far{names}; whether they matter is undecided"
     if needed is None:
         return f" so far{names}; whether they matter was not asked ({ABLATION} asks)"
     known = len(set(shown["name"]) & set(needed))

@@ -28,6 +28,7 @@ from torch import Tensor
 from headwise.allowed import SEED, setting
 from headwise.lamps import (
     ASKED,
+    CARRIED,
     NULL,
     QUESTIONS,
     ROUNDED,
@@ -51,7 +52,7 @@ from headwise.studies.answers import BELIEVE, NOISE, Answer, Verdict, Vote
 from headwise.studies.nullspace import identifiable
 from headwise.studies.state import Key
 from headwise.studies.study import Reading, Setting, State, Stats, Study, at, each_stack
-from headwise.studies.tables import counted, ends, first_stack, percent
+from headwise.studies.tables import counted, first_stack, percent, within
 from headwise.traces.lamps import CHOICE, OTHER, head_of, neighbours
 from headwise.types import Layer
 
@@ -240,8 +241,10 @@ def _voted(
     told = {word: f"{colours.count(of)} {word}" for of, word in VERDICTS.items()}
     told["with care"] += f" ({held} held back)" if held else ""
     heads = f"of {len(lit)} heads {', '.join(told.values())}"
+    scale = NULL if question == "unique" else CARRIED
+    said, least, most = within(value, low, high, (scale.good, scale.bad))
     clause = (
-        f"{percent(value)} {says} ({ends(low, high)}, {counted(whole['texts'], 'text')}; {heads})"
+        f"{said} {says} ({least} to {most}, {counted(whole['texts'], 'text')}; {heads})"
         f"{_but(mean, question, whole)}{_close(question, whole)}"
     )
     green = tuple(name for name, colour in zip(lit, colours, strict=True) if colour == "green")

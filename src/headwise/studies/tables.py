@@ -10,6 +10,7 @@ import polars as pl
 from headwise.results.shown import UNDEFINED, number
 
 Table = pl.DataFrame
+NBSP = "\u00a0%"
 
 
 def first_stack(table: Table) -> Table:
@@ -34,12 +35,25 @@ def ends(low: float, high: float) -> str:
     >>> ends(0.31, 0.42), ends(0.768, 0.771), ends(0.5, 0.5)
     ('31\\xa0% to 42\\xa0%', '76.8\\xa0% to 77.1\\xa0%', '50\\xa0% to 50\\xa0%')
     """
-    said = percent(low), percent(high)
+    return " to ".join(within(low, low, high)[1:])
+
+
+def within(value: float, low: float, high: float, lines: Sequence[float] = ()) -> list[str]:
+    """A share and the ends of its interval, with digits enough to tell the ends apart, and each from a line near it.
+
+    >>> within(0.000279, 0.0000887, 0.000468), within(0.74, 0.72, 0.7475, lines=[0.75])
+    (['0.03\\xa0%', '0.01\\xa0%', '0.05\\xa0%'], ['74.0\\xa0%', '72.0\\xa0%', '74.8\\xa0%'])
+    """
+    shares = value, low, high
+    said = [percent(share) for share in shares]
     for digits in (1, 2, 3):
-        if said[0] != said[1] or low == high or not math.isfinite(low + high):
+        alike = said[1] == said[2] and low != high
+        met = any(_like(line, one) == one and line != share
+                  for line in lines for one, share in zip(said, shares, strict=True))  # fmt: skip
+        if not (alike or met) or not math.isfinite(sum(shares)):
             break
-        said = f"{100 * low:.{digits}f}\u00a0%", f"{100 * high:.{digits}f}\u00a0%"
-    return f"{said[0]} to {said[1]}"
+        said = [f"{100 * share:.{digits}f}\u00a0%" for share in shares]
+    return said
 
 
 def between(low: float, high: float, form: str = ".2f") -> str:
@@ -49,6 +63,15 @@ def between(low: float, high: float, form: str = ".2f") -> str:
     ('0.04 to 0.15', 'no interval')
     """
     return f"{number(low, form)} to {number(high, form)}" if math.isfinite(low + high) else "no interval"
+
+
+def _like(share: float, said: str) -> str:
+    """With as many digits as another has.
+
+    >>> _like(0.75, "74.8\\xa0%"), _like(0.75, "75\\xa0%")
+    ('75.0\\xa0%', '75\\xa0%')
+    """
+    return f"{100 * share:.{len(said.removesuffix(NBSP).partition('.')[2])}f}{NBSP}"
 
 
 def percents(shares: Iterable[float]) -> str:

@@ -23,6 +23,7 @@ def answers(table: pl.DataFrame) -> Iterator[Answer]:
     verdict = graded(-js["value"], care=-FAR, yes=-SOME)
     moved = f"all weights can be moved by {js['value']:.2f} of at most 0.69 nats and the answer stays"
     held = "no attention far from the model's own gives its answer"
+    because = f"{held if verdict == 'yes' else moved} ({counted(js['count'], 'text')})"
     says = "nats (of at most 0.69) is how far attention can be moved while the answer stays"
     far = Number("moved", says, js["value"], js["low"], js["high"], int(js["count"]), share=False)
     yield Answer(
@@ -30,5 +31,11 @@ def answers(table: pl.DataFrame) -> Iterator[Answer]:
         f"For one text at a time, attention can be moved by {js['value']:.2f} nats of Jensen–Shannon divergence "
         f"({between(js['low'], js['high'])}; at most 0.69) while the prediction moves by "
         f"{number(tvd['value'], '.3f')} (total variation), in the mean over {counted(js['count'], 'text')}.",
-        vote=Vote("matters", verdict, held if verdict == "yes" else moved, (far,), turns=(SOME, FAR)),
+        vote=Vote(
+            "matters",
+            verdict,
+            because,
+            (far,),
+            turns=(SOME, FAR),
+        ),
     )

@@ -33,7 +33,7 @@ def answers(table: pl.DataFrame, texts: int) -> Iterator[Answer]:
         )
     still = own[-1] >= OWN
     blurred = f"after the last layer the median hidden token is {percent(own[-1])} its own word"
-    because = "hidden tokens are still mostly their own words" if still else blurred
+    because = f"{'hidden tokens are still mostly their own words' if still else blurred} ({of})"
     says = "of the median hidden token is its own word after the last layer"
     share = Number("own_share", says, own[-1], None, None, texts)
     yield Answer(

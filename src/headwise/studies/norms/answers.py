@@ -26,9 +26,9 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
         return
     verdict = graded(-round(abs(weight - norm), 9), care=-MUCH, yes=-SOME)
     what = f"{NAMES[kind]} take{'s' if kind == 'first' else ''} {percent(weight)} of the weight"
-    carried = f"carr{'ies' if kind == 'first' else 'y'} {percent(norm)} of the lengths"
-    meaning = f"{what} and {carried}, those of all heads added up"
     texts, name = setting.tokens["documents"], NAMES[kind]
+    carried = f"carr{'ies' if kind == 'first' else 'y'} {percent(norm)} of the lengths"
+    meaning = f"{what} and {carried}, those of all heads added up ({counted(texts, 'text')})"
     numbers = (
         Number("parked_weight", f"of the weight goes to {name}", weight, None, None, texts),
         Number("parked_length", f"of the lengths of all heads, added up, comes from {name}", norm, None, None, texts),

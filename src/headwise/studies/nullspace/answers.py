@@ -64,7 +64,7 @@ def _believed(table: pl.DataFrame, size: int, setting: Setting) -> Iterator[Answ
     heads = f"{len(good)} of {counted(len(agreed), 'head')} with {ALIKE} or more and {most}"
     verdict = graded(r, care=PARTLY, yes=ALIKE)
     alike = Number("pearson", "is r of raw and effective weights, mean over heads", r, None, None, texts, share=False)
-    because = f"{MEANING[verdict]} (mean r = {r:.2f}; {heads})"
+    because = f"{MEANING[verdict]} (mean r = {r:.2f}, {counted(texts, 'text')}; {heads})"
     spread = f" ± {sd:.2f}" if len(agreed) > 1 else ""
     yield Answer(
         BELIEVE,

@@ -67,7 +67,9 @@ def _fig1a(state: State, stack: str, where: str, size: int) -> Any:
     ).filter(pl.all_horizontal(pl.all().is_finite()))  # fmt: skip
     titles = ("length (tokens)", "Pearson's r of raw and effective")
     dots = cloud(points, "length", "pearson", titles=titles, tooltip=["layer:Q", "head:Q"])
-    rule = alt.Chart(pl.DataFrame({"x": [size]})).mark_rule(strokeDash=[6, 4], color="#666").encode(x="x:Q")
+    # from 0 to 1, so that short texts, all near 1, have an axis that can be read
+    at_size = alt.Chart(pl.DataFrame({"x": [size], "y": [0.0], "end": [1.0]}))
+    rule = at_size.mark_rule(strokeDash=[6, 4], color="#666").encode(x="x:Q", y="y:Q", y2="end:Q")
     return themed(
         alt.layer(rule, dots, band(spread, "length", unit=titles[1])).properties(width=480, height=300),
         f"{where}: how alike raw and effective attention are",
