@@ -122,11 +122,11 @@ def test_the_page_s_own_number_tells_whether_a_weight_could_be_another(
 
 
 def test_one_order_whoever_ran_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A verdict said "Decided by lamps, norms", the report of the same corpus "by norms, lamps"."""
-    said = {"lamps": [found("unique", "no", 60, "a")], "norms": [found("parked", "no", 60, "b")]}
+    """A verdict said "Decided by nullspace, norms", the report of the same corpus "by norms, nullspace"."""
+    said = {"nullspace": [found("alike", "no", 60, "a")], "norms": [found("parked", "no", 60, "b")]}
     one, other = of(monkeypatch, said), of(monkeypatch, dict(reversed(said.items())))
     assert one == other
-    assert one.decided_by == ("norms", "lamps")
+    assert one.decided_by == ("norms", "nullspace")
 
 
 def test_who_decided_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
