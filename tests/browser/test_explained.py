@@ -41,6 +41,15 @@ def test_the_text_is_text_and_the_verdict_stands_on_top(found: Explanation, open
     assert "rests on" in page.locator("h1").inner_text()
 
 
+def test_what_the_model_itself_says_stands_under_the_target_that_was_chosen(
+    found: Explanation, open_html: Open
+) -> None:
+    assert found.says.startswith("The model itself says: ")
+    assert found.says in open_html(found.page()).page.inner_text("#app")
+    own = open_html(replace(found, says="").page()).page
+    assert own.locator(".says").count() == 0
+
+
 def test_the_end_of_a_line_that_is_explained_is_seen(found: Explanation, open_html: Open) -> None:
     """“What “ ” rests on” stood above the newline that a language model answers."""
     first, *others = found.targets

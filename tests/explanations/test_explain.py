@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 
 import pytest
@@ -56,6 +57,57 @@ def test_the_default_is_leave_one_out_of_whole_units_and_paths_for_long_texts(lo
     most = explain_module.ALONE_UNITS
     at_edge, above = (model.explain("the " * n, tests=False, beside=()).method for n in (most, most + 1))
     assert (at_edge, above) == ("leave-one-out", "paths")
+
+
+@pytest.mark.parametrize("method", ["leave-one-out", "paths"])
+def test_leave_one_out_removes_as_it_is_asked_to(load, method: str) -> None:
+    """It blocked attention whatever was asked for, so that the table spoke against the sentence above it."""
+    model, columns = load("tiny:bert", "classification"), []
+    for removal in ("mask", "delete", "block"):
+        found = model.explain("the old dog and", of="logit", removal=removal, method=method, beside=())
+        assert found.trial is not None
+        assert found.trial.removal == removal
+        assert "Scores:" not in found.note
+        question, units = ask(model, "the old dog and", wish=Wish(of="logit")), found.units
+        alone = found.scores if method == "leave-one-out" else found.others["leave-one-out"]
+        for at, unit in enumerate(units):
+            sets = torch.zeros(1, len(question.text), dtype=torch.bool)
+            sets[0, list(unit.tokens)] = unit.given
+            rest = float(question.without(sets, removal=found.trial.removal)[0, 0, 0])
+            assert float(alone[0, at]) == pytest.approx(float(question.answers[0, 0]) - rest, abs=1e-5)
+        columns.append(tuple(round(x, 6) for x in alone[0].tolist()))
+    assert len(set(columns)) == 3
+
+
+def test_where_nobody_asks_the_scores_say_that_they_are_made_in_another_way(load) -> None:
+    found = load("tiny:bert", "classification").explain("the old dog and", beside=())
+    assert found.trial is not None
+    assert found.trial.removal == "mask"
+    assert found.note.endswith("Scores: nobody attends to the word; tests: words are masked (--removal mask: both).")
+
+
+def test_the_first_word_that_is_tried_is_the_first_of_the_table(load) -> None:
+    """What the table says of one word is what the sentence says of its removal: log-odds of the same probability."""
+    found = load("tiny:gpt2", "causal-lm").explain("the old dog and", beside=(), removal="delete")
+    assert found.trial is not None
+    whole, without = found.trial.deletion[:2]
+    score = max(x for x, unit in zip(found.scores[0].tolist(), found.units, strict=True) if unit.given)
+    assert score == pytest.approx(math.log(whole / (1 - whole)) - math.log(without / (1 - without)), abs=1e-5)
+
+
+def test_the_only_word_of_a_text_that_is_deleted_has_no_score(load) -> None:
+    """Nothing would be left to read, not even a special token; 0 would say that the word does nothing."""
+    model = load("demo-llm", "causal-lm")
+    found = model.explain("Cat", tests=False, beside=(), removal="delete")
+    assert bool(found.scores.isnan().all())
+    assert "NaN" not in found.page()
+    assert bool(model.explain("Cat", tests=False, beside=()).scores.isfinite().all())
+
+
+def test_the_sentence_on_a_contrast_says_so(load) -> None:
+    found = load("tiny:bert", "classification").explain("the old dog and", target=0, rather=1, beside=())
+    assert found.verdict is not None
+    assert "nswer's probability (of the two) " in found.verdict.sentence
 
 
 def test_words_are_the_sums_of_their_tokens(load) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from headwise.explanations.asking import Wish, ask
 from headwise.explanations.trial import (
     EVERY,
+    EVERY_STEP,
     NAMED,
     ORDERS,
     SHORT,
@@ -99,7 +101,7 @@ def test_agreement_is_kendalls_tau_over_what_may_be_removed(asked) -> None:
     assert trial.agreement == {"same": 1.0, "reversed": -1.0}
 
 
-@pytest.mark.parametrize("count", [1, 3, SHORT, SHORT + 1, 47, 400])
+@pytest.mark.parametrize("count", [1, 3, SHORT, SHORT + 1, EVERY_STEP, EVERY_STEP + 1, 47, 400])
 def test_steps_are_their_own_mirror_image(count: int) -> None:
     steps = steps_of(count)
     assert steps[0] == 0
@@ -107,12 +109,39 @@ def test_steps_are_their_own_mirror_image(count: int) -> None:
     assert tuple(count - k for k in reversed(steps)) == steps
     assert named_of(count) in steps
     assert 1 <= named_of(count) <= NAMED
+    assert (len(steps) == count + 1) == (count <= EVERY_STEP)
 
 
 def test_means_leave_out_what_cannot_be_read() -> None:
     assert fall((0.9, 0.5, math.nan)) == pytest.approx(0.4)
-    assert level((0.9, 0.5, math.nan)) == pytest.approx(0.7)
+    assert level((0.9, 0.5, 0.3, math.nan)) == pytest.approx(0.4)
     assert math.isnan(fall((0.9,)))
+    assert math.isnan(level((0.9, math.nan)))
+
+
+def along(curve: tuple[float, ...], steps: tuple[int, ...]) -> float:
+    """The mean over how many are gone, one number after another, each on the line between those that were asked."""
+    every, asked = [], dict(zip(steps, curve, strict=True))
+    for k in range(1, steps[-1] + 1):
+        before, after = max(s for s in steps if s < k), min(s for s in steps if s >= k)
+        share = np.float64(k - before) / (after - before)
+        if not math.isnan(asked[after]):
+            every.append((1 - share) * asked[before] + share * asked[after])
+    return float(np.mean(every))
+
+
+@pytest.mark.parametrize("count", [2, 5, EVERY_STEP + 1, 40])
+@pytest.mark.parametrize("bare", [0.9, math.nan])
+def test_means_are_over_every_number_of_words_gone_from_one_on(count: int, bare: float) -> None:
+    """The plain mean of eight uneven steps, the whole text among them, was told as that along the whole order."""
+    generator, steps = np.random.default_rng(count), steps_of(count)
+    gone, kept, other = (tuple(generator.random(len(steps)).tolist()) for _ in range(3))
+    gone, kept, other = (*gone[:-1], bare), (bare, *kept[1:]), (bare, *other[1:])
+    trial = Trial(steps, gone, kept, (gone,), (other,), 1, count, "mask", 0, 9)
+    assert level(gone, steps) == trial.level("deletion") == pytest.approx(along(gone, steps), abs=1e-12)
+    assert trial.level("insertion") == pytest.approx(along(kept[::-1], steps), abs=1e-12)
+    assert trial.levels("insertion") == [pytest.approx(along(other[::-1], steps), abs=1e-12)]
+    assert trial.aopc == fall(gone, steps) == pytest.approx(gone[0] - along(gone, steps), abs=1e-12)
 
 
 def test_normalised_aopc_by_hand() -> None:

@@ -35,7 +35,7 @@ def test_one_order_in_nineteen_that_does_as_well_is_too_many() -> None:
     said = verdict(trial(better=18))
     assert said.belief == "partly"
     assert said.sentence.endswith(
-        "five words by lot leave .10–.90; along its whole order .51 is left in the mean, by lot .38–.74: kept alone "
+        "five words by lot leave .10–.90; along its whole order .36 is left in the mean, by lot .18–.70: kept alone "
         "they hold the answer better than chance, but taking them out lowers it no more than that; believe it in part."
     )
 
@@ -51,7 +51,7 @@ def test_no_better_than_chance() -> None:
     assert said.belief == "no"
     assert said.sentence == (
         "Removing the five words it names does not lower the answer's probability from .93 to .95; "
-        "five words by lot leave .10–.90; along its whole order .76 is left in the mean, by lot .38–.74: no better "
+        "five words by lot leave .10–.90; along its whole order .73 is left in the mean, by lot .18–.70: no better "
         "than chance on this text, do not believe it."
     )
 
@@ -59,9 +59,9 @@ def test_no_better_than_chance() -> None:
 @pytest.mark.parametrize(("apart", "belief"), [(ROOM - 1e-9, "nothing"), (ROOM + 1e-9, "no")])
 @pytest.mark.parametrize("side", ["deletion", "insertion"])
 def test_where_every_order_is_alike_the_text_cannot_tell(side: str, apart: float, belief: str) -> None:
-    """One curve of three steps lies above the others by 3 · apart in one of them, so by `apart` in the mean."""
-    gone, other = (0.77, 0.05, 0.02), (0.77, 0.05 + 3 * apart, 0.02)
-    kept, emptier = (0.02, 0.25, 0.77), (0.02, 0.25 - 3 * apart, 0.77)
+    """One curve of steps 0, 5 and 20 lies above the others by 2 · apart at 5, which counts for 3 + 7 of the 20."""
+    gone, other = (0.77, 0.05, 0.02), (0.77, 0.05 + 2 * apart, 0.02)
+    kept, emptier = (0.02, 0.25, 0.77), (0.02, 0.25 - 2 * apart, 0.77)
     alike = replace(
         trial(), deletion=other if side == "deletion" else gone, insertion=emptier if side == "insertion" else kept,
         random_deletion=(gone,) * 19, random_insertion=(kept,) * 19,
@@ -90,7 +90,7 @@ def test_an_answer_that_stays_without_any_word_does_not_rest_on_them(end: float,
 @pytest.mark.parametrize(("step", "belief"), [(MOVES - 1e-9, "nothing"), (MOVES + 1e-9, "yes")])
 def test_an_answer_that_nothing_moves(step: float, belief: str) -> None:
     still = replace(
-        trial(), deletion=(0.93, 0.93 - step, 0.93), insertion=(0.93, 0.93, 0.93),
+        trial(), deletion=(0.93, 0.93 - step, 0.93), insertion=(0.93, 0.93, 0.93), count=30,
         random_deletion=((0.93, 0.93, 0.93),) * 19, random_insertion=((0.93, 0.93 - step, 0.93),) * 19,
     )  # fmt: skip
     said = verdict(still)
@@ -163,7 +163,9 @@ def test_five_words_of_which_two_matter_can_tell(own: str, belief: str) -> None:
 
 @pytest.mark.parametrize("beyond", [1e-9, -1e-9])
 def test_orders_within_the_room_are_about_the_best(beyond: float) -> None:
-    found = replace(trial(), random_deletion=((0.9, 0.1, 0.1), (0.9, 0.1, 0.1 + 3 * (ROOM - beyond)), (0.9, 0.9, 0.9)))
+    found = replace(
+        trial(), random_deletion=((0.9, 0.1, 0.1), (0.9, 0.1, 0.1 + 2.5 * (ROOM - beyond)), (0.9, 0.9, 0.9))
+    )
     assert found.about_best("deletion", ROOM) == (2 if beyond > 0 else 1)
 
 
@@ -185,6 +187,70 @@ def test_what_the_other_way_cannot_tell_is_not_called_chance() -> None:
         ": kept alone they hold the answer better than chance; whether they are needed, so few words cannot tell; "
         "believe it in part."
     )
+
+
+@pytest.mark.parametrize(("end", "none"), [(0.93 - MOVES + 1e-9, True), (0.93 - MOVES - 1e-9, False), (1.0, True)])
+@pytest.mark.parametrize(("better", "belief"), [(19, "partly"), (18, "no")])
+def test_an_answer_that_needs_no_word_is_held_by_none(end: float, none: bool, better: int, belief: str) -> None:
+    """Kept alone "they hold the answer better than chance" was said of an answer as likely without any word."""
+    found = trial(deletion=(0.93, 0.21, end), insertion=(end, 0.92, 0.93), better=better)
+    said = verdict(found)
+    if not none:
+        assert said.belief == {"partly": "yes", "no": "partly"}[belief]
+        assert "needs none" not in said.sentence
+        return
+    assert said.belief == belief
+    assert "hold" not in said.sentence
+    left, mean = ("1.00", ".60") if end == 1.0 else (".88", ".55")
+    along = f"; along its whole order {mean} is left in the mean, by lot .18–.70"
+    told = f"; without any word it is {left}, so the answer needs none"
+    assert said.sentence.endswith(
+        f".90–.90{told}: taking out what it names leaves less of it than chance; believe it in part."
+        if belief == "partly"
+        else f".10–.90{told}{along}: no better than chance on this text, do not believe it."
+    )
+    assert verdict(replace(found, count=30)).belief != belief, "of twenty of thirty words that was not asked"
+    pair = verdict(replace(found, sides=(0.47, 0.27))).sentence
+    told = (
+        f"; without all of the first text .47, of the second .27; with nothing left of either text {left}, so keeping "
+    )
+    assert f"{told}words shows nothing" in pair
+
+
+def test_an_answer_that_needs_no_word_and_of_which_all_orders_are_alike_rests_on_none() -> None:
+    """However its order is a hair better than all others, both ways."""
+    own, other = (0.93, 0.80, 0.93), (0.93, 0.81, 0.93)
+    found = replace(trial(), deletion=own, random_deletion=(other,) * 19, insertion=other, random_insertion=(own,) * 19)
+    assert (found.orders_beaten("deletion"), found.orders_beaten("insertion")) == (19, 19)
+    said = verdict(found)
+    assert said.belief == "nothing"
+    assert said.sentence.endswith(": with nothing left to read the answer still has .93; it hardly rests on this text.")
+
+
+def test_few_words_that_an_answer_does_not_need_cannot_tell_either() -> None:
+    """As they go six of the 24 orders are about the best; kept alone one is, which does not count."""
+    found = every_order(one_word, "dcba")
+    best = max(found.random_insertion, key=sum)
+    alone = replace(found, insertion=best, random_insertion=(best, *((0.0,) * 4 + (0.9,),) * 23))
+    assert verdict(alone).belief == "partly"
+    bare = replace(alone, deletion=(*found.deletion[:-1], 0.95), random_deletion=tuple(
+        (*curve[:-1], 0.95) for curve in found.random_deletion
+    ))  # fmt: skip
+    said = verdict(bare)
+    assert said.belief == "nothing"
+    assert "; without any word it is .95, so the answer needs none. Too few words to tell by this test" in said.sentence
+
+
+def test_a_probability_of_the_two_is_called_so() -> None:
+    of_the_two = "the answer's probability (of the two) "
+    for found in (trial(), trial(deletion=(0.93, 0.95, 0.4)), trial(deletion=(0.9947, 0.9943, 0.4))):
+        assert of_the_two in verdict(found, among=" of the two").sentence
+        assert "of the two" not in verdict(found).sentence
+    flat = (0.93,) * 3
+    still = replace(trial(), deletion=flat, insertion=flat, random_deletion=(flat,) * 19, random_insertion=(flat,) * 19)
+    assert f"{of_the_two}of .93 by .05" in verdict(still, among=" of the two").sentence
+    rare = verdict(replace(trial(), deletion=(0.04, 0.0, 0.0)), among=" of the two").sentence
+    assert rare.startswith("The answer's probability (of the two) is .04 to begin with")
 
 
 def test_other_units_and_one_word() -> None:

@@ -13,7 +13,7 @@ import headwise as hw
 from headwise.errors import InputError, ModelError, UnknownNameError
 from headwise.explanations.asking import ask, ask_read
 from headwise.explanations.methods import METHODS
-from headwise.explanations.trial import Trial, level, try_out
+from headwise.explanations.trial import Trial, try_out
 from headwise.explanations.units import gathered, units_of
 from headwise.explanations.verdict import verdict
 from headwise.stats import Moments
@@ -47,12 +47,14 @@ def test_equal_to_texts_tried_one_by_one(writer, state) -> None:
             units = units_of(question, "words")
             if sum(unit.given for unit in units) < 3:
                 continue
-            options = {"removal": "block"} if name == "leave-one-out" else {}
-            scores = gathered(METHODS[name](question, **options).tokens, units)[0]
+            scores = gathered(METHODS[name](question).tokens, units)[0]
+            if name == "leave-one-out":  # of whole words, as the default explanation has it
+                scores = writer.explain(text, tests=False, beside=()).scores[0]
             trial = try_out(question, units, scores, removal="delete")
             chance = sum(trial.random_aopc) / len(trial.random_aopc)
-            alone = [level(curve) for curve in trial.random_insertion]
-            found.append((trial.aopc - chance, level(trial.insertion) - sum(alone) / len(alone), verdict(trial).belief))
+            alone = trial.levels("insertion")
+            kept = trial.level("insertion") - sum(alone) / len(alone)
+            found.append((trial.aopc - chance, kept, verdict(trial).belief))
         n = len(found)
         assert rows[name]["texts"] == n == 4
         assert rows[name]["deletion"] == pytest.approx(sum(f[0] for f in found) / n, abs=1e-9)
@@ -106,7 +108,7 @@ def test_numbers_of_a_trial_by_hand() -> None:
         zip((*NUMBERS, *BELIEFS), numbers(trial, torch.tensor([1.0, 1.0, -3.0]).double()).tolist(), strict=True)
     )
     assert found["deletion"] == pytest.approx(0.6 - (1.2 / 3 + 1.4 / 3) / 2)
-    assert found["insertion"] == pytest.approx(0.65 - 0.4)
+    assert found["insertion"] == pytest.approx(1.8 / 3 - 0.8 / 3)  # of none, one and two words kept alone
     assert found["naopc"] == pytest.approx(1.0)
     assert found["kendall"] == 0.5
     assert found["half"] == pytest.approx(1 / 3)

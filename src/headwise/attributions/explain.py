@@ -155,7 +155,7 @@ def baseline_of(model: Model, batch: Batch, baseline: str) -> Float[Tensor, "bat
 
 @EXPLANATIONS.add(
     "leave-one-out",
-    "how much the target's logit falls when the token is removed (mask, pad or delete)",
+    "how much the target's logit falls when the token is removed (mask, pad or delete; block where one is explained)",
     signed=True,
     order=50,
 )

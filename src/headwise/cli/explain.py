@@ -40,7 +40,10 @@ Method = Annotated[
     str | None, typer.Option(help="leave-one-out (default up to 40 units), paths, integrated-gradients …")
 ]
 Units = Annotated[str, typer.Option(help="tokens, words, sentences, passages or heads.")]
-Removal = Annotated[str | None, typer.Option(help="How the tests remove a word: mask, delete or block.")]
+Removal = Annotated[
+    str | None,
+    typer.Option(help="How leave-one-out and the tests remove a word: mask, delete or block."),
+]
 Tests = Annotated[bool, typer.Option("--tests/--no-tests", help="Try the explanation on the text.")]
 Seed = Annotated[int, typer.Option(help="Of the random orders.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="A page (.html) or a figure (.svg .png .pdf).")]
@@ -119,7 +122,7 @@ def _document(found: Explanation) -> dict[str, Any]:
     adds = None if found.adds is None else {name: parts.tolist() for name, parts in found.adds.items()}
     return {
         "schema": "headwise-explain-1", "model": found.model_name, "method": found.method, "unit": found.unit,
-        "passes": found.passes, "note": found.note,
+        "passes": found.passes, "says": found.says, "note": found.note,
         "belief": found.verdict.belief if found.verdict else None,
         "verdict": found.verdict.sentence if found.verdict else None,
         "targets": [
@@ -145,8 +148,9 @@ def _print(found: Explanation) -> None:
     p, value = math.exp(float(found.log_probability[0])), number(float(found.value[0]), ".4g")
     first = found.targets[0]
     console.print(escape(f"{called(found.model_name)}: {first}, {value}, probability {number(p, '.3g')}{first.among}"))
-    if found.note:
-        console.print(escape(found.note))
+    for line in (found.says, found.note):
+        if line:
+            console.print(escape(line))
     if found.verdict is not None:
         console.print(escape(found.verdict.sentence), style="bold")
     table = found.table

@@ -133,7 +133,7 @@ def ask_read(model: Model, text: Encoding, target: Encoding | None = None) -> Qu
 
 def _label(model: Model, text: Encoding, wish: Wish) -> Question:
     if not labels_apart(model.hf):
-        check_chooses(model.name, model.hf, len(_labels(model)))
+        check_chooses(model.name, model.hf, len(labels_of(model)))
     asked = Question(model, text, None, _given(text), (), ())
     return replace(asked, targets=(_choose_label(asked, "label", wish),))
 
@@ -149,7 +149,7 @@ def _token_label(model: Model, text: Encoding, wish: Wish) -> Question:
 def _choose_label(asked: Question, kind: str, wish: Wish) -> Target:
     model = asked.model
     chosen = _predicted(asked)[0] if wish.target is None else _label_number(model, wish.target)
-    names = _labels(model)
+    names = labels_of(model)
     apart = kind == "label" and labels_apart(model.hf)
     of = wish.of or DEFAULT_OF
     of = "logit" if apart and of == "log-odds" else of
@@ -160,13 +160,14 @@ def _choose_label(asked: Question, kind: str, wish: Wish) -> Target:
     return replace(target, rather=(rather,), rather_name=names[rather])
 
 
-def _labels(model: Model) -> dict[int, str]:
+def labels_of(model: Model) -> dict[int, str]:
+    """The names of its classes, by number."""
     named: Any = model.hf.config.id2label
     return {int(number): str(name) for number, name in named.items()}
 
 
 def _label_number(model: Model, label: str | int) -> int:
-    names = _labels(model)
+    names = labels_of(model)
     if isinstance(label, int) or str(label).isdigit():
         if int(label) in names:
             return int(label)

@@ -20,9 +20,10 @@ from headwise.errors import InputError, ModelError
 from headwise.explanations.asking import Wish, ask, ask_read
 from headwise.explanations.explanation import Explanation
 from headwise.explanations.frozen import Freezing
-from headwise.explanations.methods import METHODS, Scores
+from headwise.explanations.methods import METHODS, Scores, leave_units_out
 from headwise.explanations.paths import HeadParts, head_parts
 from headwise.explanations.question import Question, default_removal
+from headwise.explanations.said import says
 from headwise.explanations.trial import try_out
 from headwise.explanations.units import Unit, gathered, units_of
 from headwise.explanations.verdict import verdict
@@ -32,7 +33,7 @@ from headwise.models.model import Model
 from headwise.traces import WAYS
 from headwise.types import Encoding
 
-ALONE = "leave-one-out"  # the default, as it found planted evidence best (experiments/judge); a pass a unit
+ALONE = "leave-one-out"  # the default: by blocking it found planted evidence best (experiments/judge); a pass a unit
 ALONE_UNITS, ALONE_REMOVAL = 40, "block"  # up to so many units; of longer texts paths, whose cost does not grow
 LONG, FALL_BACK = "paths", "integrated-gradients"
 BESIDE = ("paths", "gradient-input", "raw-attention")  # cheap methods whose agreement is told
@@ -63,37 +64,52 @@ def explain(
     `target`, `rather`, `of`, `at`, `generate` say what is explained (`Wish`); without them, what the model itself says.
     `units`: tokens, words, sentences, passages, or heads. `method`: a name of METHODS with its `options`, by default
     leave-one-out, and paths for texts of more than ALONE_UNITS units; `beside` are others to compare it
-    with. `removal`: mask, delete or block, of the tests; `tests=False` leaves their passes out.
+    with. `removal`: how leave-one-out and the tests take a unit out, mask, delete or block; by default leave-one-out
+    blocks the attention to it, and the tests put the mask token there where the model was taught one, else delete it.
+    `tests=False` leaves the passes of the tests out.
     """
     wish = Wish(target, rather, of, at, generate)
     question = ask(model, text, pair, wish=wish, truncate=truncate)
     if units == "heads":
         return _of_heads(question, method, options)
-    removal = removal or default_removal(model)
+    alone, removal = removal or ALONE_REMOVAL, removal or default_removal(model)
     parts = units_of(question, units)
     few = sum(unit.given for unit in parts) <= ALONE_UNITS
     asked = method or (ALONE if few else LONG)
-    name, scores, note = _scored(question, parts, asked, options, fall_back=method is None)
+    name, scores, note = _scored(question, parts, asked, options, removal=alone, fall_back=method is None)
     found = scores.tokens
     compared = {other: _compared(question, parts, other) for other in beside if other != name}
     compared = {other: rows for other, rows in compared.items() if rows is not None}
     if tests and few and name != ALONE:
-        compared[ALONE] = _alone(question, parts, ALONE_REMOVAL).tokens
+        compared[ALONE] = leave_units_out(question, parts, alone).tokens
     trial, said = None, None
     if tests:
         others = {other: rows[0] for other, rows in compared.items()}
         trial = try_out(question, parts, found[0], removal=removal, seed=seed, others=others)
-        said = verdict(trial, units)
+        said = verdict(trial, units, question.targets[0].among)
     return Explanation(
         model_name=model.name, method=name, unit=units, targets=question.targets, units=parts, scores=found,
         value=question.answers[:, 0], log_probability=question.answers[:, 1], passes=scores.passes, adds=scores.adds,
         error=scores.error, others=compared, trial=trial, verdict=said,
-        note=" ".join(part for part in (question.note, note) if part),
+        note=" ".join(part for part in (question.note, note, _ways(name, alone, removal) if tests else "") if part),
+        says="" if target is None and pair is None else says(question, wish, truncate=truncate),
     )  # fmt: skip
 
 
+def _ways(name: str, alone: str, removal: str) -> str:
+    """How leave-one-out took a word out, where the tests do it in another way.
+
+    >>> _ways("leave-one-out", "block", "delete")
+    'Scores: nobody attends to the word; tests: words are deleted (--removal delete: both).'
+    """
+    if name != ALONE or alone == removal:
+        return ""
+    does = {"mask": "masked", "delete": "deleted"}[removal]
+    return f"Scores: nobody attends to the word; tests: words are {does} (--removal {removal}: both)."
+
+
 def _scored(
-    question: Question, units: tuple[Unit, ...], name: str, options: dict[str, Any], *, fall_back: bool
+    question: Question, units: tuple[Unit, ...], name: str, options: dict[str, Any], *, removal: str, fall_back: bool
 ) -> tuple[str, Scores, str]:
     """Scores of the units by a method; where nobody asked for it and it fails, by another, with a word."""
     known = [p.name for p in inspect.signature(METHODS[name]).parameters.values() if p.kind is p.KEYWORD_ONLY]
@@ -101,7 +117,7 @@ def _scored(
         if option not in known:
             raise InputError(f"Options of {name} are {', '.join(known) or 'none'}, but {option!r} was given.")
     if name == ALONE:
-        return name, _alone(question, units, options.get("removal", ALONE_REMOVAL)), ""
+        return name, leave_units_out(question, units, removal), ""
     try:
         return name, _gathered(METHODS[name](question, **options), units), ""
     except ModelError as error:
@@ -120,16 +136,6 @@ def _compared(question: Question, units: tuple[Unit, ...], name: str) -> Float64
         return gathered(METHODS[name](question).tokens, units)
     except ModelError:
         return None
-
-
-def _alone(question: Question, units: tuple[Unit, ...], removal: str) -> Scores:
-    """Leave-one-out of whole units."""
-    member = torch.zeros(len(units) + 1, len(question.text), dtype=torch.bool)
-    for at, unit in enumerate(units):
-        if unit.given:
-            member[at + 1, list(unit.tokens)] = True
-    values = question.without(member, removal=removal)[..., 0]
-    return Scores((values[:, :1] - values[:, 1:]).nan_to_num(0.0), float(1 + sum(unit.given for unit in units)))
 
 
 def _of_heads(question: Question, method: str | None, options: dict[str, Any]) -> Explanation:

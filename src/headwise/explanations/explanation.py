@@ -45,6 +45,7 @@ class Explanation:
     trial: Trial | None = None
     verdict: Verdict | None = None
     note: str = ""
+    says: str = ""  # what the model itself says, where something else is explained
 
     def __repr__(self) -> str:
         said = f": {self.verdict.sentence}" if self.verdict else ""

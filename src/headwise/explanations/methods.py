@@ -35,6 +35,7 @@ from headwise.errors import InputError
 from headwise.explanations.frozen import Freezing
 from headwise.explanations.paths import paths as exact_paths
 from headwise.explanations.question import Question, default_removal
+from headwise.explanations.units import Unit, removed
 from headwise.measures.gradients import differentiating
 from headwise.models.capture import Call
 from headwise.registry import Registry
@@ -194,6 +195,14 @@ def leave_one_out(question: Question, *, removal: str | None = None) -> Scores:
     scores = torch.zeros(len(question.targets), len(question), dtype=torch.float64)
     scores[:, : len(may)][:, may] = (values[:, :1] - values[:, 1:]).nan_to_num(0.0)
     return Scores(scores, 1.0 + len(singles))
+
+
+def leave_units_out(question: Question, units: tuple[Unit, ...], removal: str) -> Scores:
+    """The same of whole units, the first tries of trial.py; NaN of a unit without which nothing is left to read."""
+    singles = torch.eye(len(units), dtype=torch.bool)
+    asked = removed(units, torch.cat([torch.zeros_like(singles[:1]), singles]), question)
+    values = question.without(asked, removal=removal)[..., 0]
+    return Scores(values[:, :1] - values[:, 1:], float(1 + sum(unit.given for unit in units)))
 
 
 @METHODS.add("raw-attention", "attention weight of the last layer at the row that is read, mean of the heads")

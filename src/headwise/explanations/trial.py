@@ -6,12 +6,13 @@ two) without the units S, and the units of the text in the order of falling scor
     deletion   p without the first k          low: what it names was needed
     insertion  p with the first k alone       high: what it names is enough
 
-at several k, against the same curves for random orders (of few units for every order there is). AOPC is the mean fall
-of p along the deletion curve. It cannot be compared between texts or models, as each has its own best; so on short
-texts it is put on the scale from the worst to the best order that a greedy search finds (normalised AOPC,
-https://arxiv.org/abs/2408.08137), 0 to 1. The other tests are the rank correlation (Kendall's τ) with leave-one-out,
-and with other methods. Of a pair of texts each is also removed as a whole: an answer that compares the two may stay
-where words go from both alike.
+at every k of up to EVERY_STEP units, else at several, against the same curves for random orders (of few units for every
+order there is). Orders are compared by the mean of p over how many units are gone, 1 … n (`level`): where none is gone
+all are alike. AOPC is the fall from p of the whole text to that mean, along the deletion curve. It cannot be compared
+between texts or models, as each has its own best; so on short texts it is put on the scale from the worst to the best
+order that a greedy search finds (normalised AOPC, https://arxiv.org/abs/2408.08137), 0 to 1. The other tests are the
+rank correlation (Kendall's τ) with leave-one-out, and with other methods. Of a pair of texts each is also removed as a
+whole: an answer that compares the two may stay where words go from both alike.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from headwise.attributions.faithfulness import kendall
 from headwise.explanations.question import Question
 from headwise.explanations.units import Unit, removed
 
-SHARES = (0.1, 0.5, 0.9)  # of the units, for texts of more than SHORT
-SHORT = 10  # units up to which every k is tried, and the best and the worst order are searched
+SHARES = (0.1, 0.5, 0.9)  # of the units, for texts of more than EVERY_STEP
+EVERY_STEP = 16  # units up to which every k is tried
+SHORT = 10  # units up to which the best and the worst order are searched
 NAMED = 5  # units that the verdict speaks of, at most
 ORDERS = 19  # random ones: the chance to be above all of them is one in twenty
 EVERY = 6  # units up to which every order is tried instead: 720 of them, of 64 sets
@@ -57,11 +59,11 @@ class Trial:
 
     @property
     def aopc(self) -> float:
-        return fall(self.deletion)
+        return self.deletion[0] - self.level("deletion")
 
     @property
     def random_aopc(self) -> tuple[float, ...]:
-        return tuple(fall(curve) for curve in self.random_deletion)
+        return tuple(self.deletion[0] - other for other in self.levels("deletion"))
 
     @property
     def naopc(self) -> float | None:
@@ -75,22 +77,31 @@ class Trial:
         """Whether the other orders are no draw, but all that there are."""
         return len(self.random_deletion) == math.factorial(self.count)
 
+    def level(self, side: str) -> float:
+        """The mean along its deletion or insertion curve; low is good of the first, high of the second."""
+        return self._mean(self.deletion if side == "deletion" else self.insertion, side)
+
     def levels(self, side: str) -> list[float]:
-        """Of every other order, the mean along its deletion or insertion curve; low is good of the first, high of the
-        second."""
-        return [level(curve) for curve in (self.random_deletion if side == "deletion" else self.random_insertion)]
+        """The same of every other order."""
+        others = self.random_deletion if side == "deletion" else self.random_insertion
+        return [self._mean(curve, side) for curve in others]
+
+    def _mean(self, curve: Sequence[float], side: str) -> float:
+        if side == "deletion":
+            return level(curve, self.steps)
+        return level(curve[::-1], [self.steps[-1] - k for k in reversed(self.steps)])  # by how many are gone, too
 
     def orders_beaten(self, side: str) -> int:
         """How many random orders do worse, by the mean along the deletion or the insertion curve."""
         if side == "deletion":
-            return sum(level(self.deletion) < other for other in self.levels(side))
-        return sum(level(self.insertion) > other for other in self.levels(side))
+            return sum(self.level(side) < other for other in self.levels(side))
+        return sum(self.level(side) > other for other in self.levels(side))
 
     def rank(self, side: str) -> int:
         """Its place among the other orders, 1 where none does better."""
         if side == "deletion":
-            return 1 + sum(other < level(self.deletion) for other in self.levels(side))
-        return 1 + sum(other > level(self.insertion) for other in self.levels(side))
+            return 1 + sum(other < self.level(side) for other in self.levels(side))
+        return 1 + sum(other > self.level(side) for other in self.levels(side))
 
     def about_best(self, side: str, room: float) -> int:
         """How many of the other orders are within `room` of the best of them."""
@@ -102,25 +113,34 @@ class Trial:
         return self.orders_beaten(side) / len(self.random_deletion if side == "deletion" else self.random_insertion)
 
 
-def fall(curve: Sequence[float]) -> float:
-    """The mean of p(text) − p(step) over the steps from the first removal on that leave something to read."""
-    falls = [curve[0] - p for p in curve[1:] if not math.isnan(p)]
-    return sum(falls) / len(falls) if falls else math.nan
+def fall(curve: Sequence[float], steps: Sequence[int] | None = None) -> float:
+    """From p of the whole text to the mean of the rest."""
+    return curve[0] - level(curve, steps)
 
 
-def level(curve: Sequence[float]) -> float:
-    """The mean of p along a curve, over the steps that leave something to read."""
-    there = [p for p in curve if not math.isnan(p)]
-    return sum(there) / len(there) if there else math.nan
+def level(curve: Sequence[float], steps: Sequence[int] | None = None) -> float:
+    """The mean of p over every number of units gone, from 1 to the last that leaves something to read.
+
+    `steps` are the numbers that were asked, all of them unless told. The others lie on the straight line between their
+    neighbours: from a to b = a + g  Σ p_k, k = a + 1 … b, is  (g − 1)/2 p_a + (g + 1)/2 p_b.
+
+    >>> level((1.0, 0.4, 0.2)), level((1.0, 0.2), (0, 4))  # the second: 0.8, 0.6, 0.4, 0.2
+    (0.30000000000000004, 0.5)
+    """
+    gone = range(len(curve)) if steps is None else steps
+    there = [(k, p) for k, p in zip(gone, curve, strict=True) if not math.isnan(p)]
+    ways = itertools.pairwise(there)
+    total = sum((b - a - 1) / 2 * before + (b - a + 1) / 2 * after for (a, before), (b, after) in ways)
+    return total / there[-1][0] if len(there) > 1 else math.nan
 
 
 def steps_of(count: int) -> tuple[int, ...]:
-    """Every k of a short text; of a long one some shares and the k that the verdict names.
+    """Every k of up to EVERY_STEP units; of more some shares and the k that the verdict names.
 
     With each k there is its mirror image n − k: what a random order keeps is what the reversed one removes, so that one
     pass serves both curves.
     """
-    if count <= SHORT:
+    if count <= EVERY_STEP:
         return tuple(range(count + 1))
     some = {named_of(count), *(round(share * count) for share in SHARES)}
     return tuple(sorted({0, count, *some, *(count - k for k in some)}))

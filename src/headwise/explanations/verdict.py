@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwise.explanations.trial import Trial, level
+from headwise.explanations.trial import Trial
 
 BEATEN = 0.95  # the share of random orders that an explanation must beat
 MOVES = 0.05  # the least fall of the probability, anywhere along the curves, that is worth an explanation
@@ -21,17 +22,18 @@ class Verdict:
     sentence: str
 
 
-def verdict(trial: Trial, units: str = "words") -> Verdict:
-    """The rule.
+def verdict(trial: Trial, units: str = "words", among: str = "") -> Verdict:
+    """The rule; `among`: what the probability is one of, where that is not everything.
 
     nothing   the answer's probability is below MOVES as it is
     nothing   no removal, named or random, moves the probability by MOVES, or fewer than FEW units can be removed
               (of a pair of texts it is then told whether the answer falls without one of them)
     yes       beats BEATEN of the random orders when what it names is deleted AND when it alone is kept
-    partly    beats them one way only
-    nothing   neither, but all orders are alike, within ROOM by the mean along a curve
+    partly    beats them one way only (to be kept alone does not count where the answer is as likely, within MOVES, or
+              likelier with no unit left: it needs none)
+    nothing   neither (or the answer needs none), but all orders are alike, within ROOM by the mean along a curve
     nothing   neither, but the units are so few that the best of all their orders could not: more than 1 − BEATEN of
-              them are within ROOM of it, either way
+              them are within ROOM of it, either way that counts
     no        neither, where orders differ
     """
     if trial.count < FEW:
@@ -39,7 +41,7 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
     if trial.deletion[0] < MOVES:
         return Verdict(
             "nothing",
-            f"The answer's probability is {number(trial.deletion[0])} to begin with, too little to fall by "
+            f"The {_probability(among)} is {number(trial.deletion[0])} to begin with, too little to fall by "
             f"{number(MOVES)}: too unlikely to test an explanation by.",
         )
     curves = (trial.deletion, trial.insertion, *trial.random_deletion, *trial.random_insertion)
@@ -47,32 +49,40 @@ def verdict(trial: Trial, units: str = "words") -> Verdict:
     if moved < MOVES:
         said = _compares(trial)
         what = f"No removal of {units} from both texts" if said else "No removal"
-        still = f"{what} moves the answer's probability of {number(trial.deletion[0])} by {number(MOVES)}"
+        still = f"{what} moves the {_probability(among)} of {number(trial.deletion[0])} by {number(MOVES)}"
         return Verdict("nothing", f"{still}: {said or 'it does not rest on this text.'}")
     needed, enough = (trial.beaten(side) >= BEATEN for side in ("deletion", "insertion"))
-    facts, so_few = _facts(trial, units) + _without_one(trial), f"so few {units} cannot tell; believe it in part."
+    needs_none = _needs_none(trial)
+    facts = _facts(trial, units, among)
+    told, so_few = facts + _without_one(trial), f"so few {units} cannot tell; believe it in part."
+    if needs_none and not _room(trial):
+        return Verdict("nothing", f"{facts}: {_alike(trial)}")
+    if needs_none:
+        enough, told = False, told + _without_any(trial, units)
+    if needed and needs_none:
+        return Verdict("partly", f"{told}: taking out what it names leaves less of it than chance; believe it in part.")
     if needed and enough:
-        return Verdict("yes", f"{facts}: believe it.")
+        return Verdict("yes", f"{told}: believe it.")
     if needed and not _could(trial, "insertion"):
-        return Verdict("partly", f"{facts}: they are needed; whether they alone are enough, {so_few}")
+        return Verdict("partly", f"{told}: they are needed; whether they alone are enough, {so_few}")
     if needed:
         return Verdict(
-            "partly", f"{facts}: they are needed, but alone they do no better than chance; believe it in part."
+            "partly", f"{told}: they are needed, but alone they do no better than chance; believe it in part."
         )
     if enough and not _could(trial, "deletion"):
         held = "kept alone they hold the answer better than chance"
-        return Verdict("partly", f"{facts}: {held}; whether they are needed, {so_few}")
+        return Verdict("partly", f"{told}: {held}; whether they are needed, {so_few}")
     if enough:
         return Verdict(
             "partly",
-            f"{facts}{_along(trial)}: kept alone they hold the answer better than chance, but taking them out "
+            f"{told}{_along(trial)}: kept alone they hold the answer better than chance, but taking them out "
             "lowers it no more than that; believe it in part.",
         )
     if not _room(trial):
-        return Verdict("nothing", f"{_facts(trial, units)}: {_alike(trial)}")
-    if not _could(trial, "deletion") and not _could(trial, "insertion"):
-        return Verdict("nothing", f"{facts}. {_too_few(trial, units)}")
-    return Verdict("no", f"{facts}{_along(trial)}: no better than chance on this text, do not believe it.")
+        return Verdict("nothing", f"{facts}: {_alike(trial)}")
+    if not _could(trial, "deletion") and (needs_none or not _could(trial, "insertion")):
+        return Verdict("nothing", f"{told}. {_too_few(trial, units)}")
+    return Verdict("no", f"{told}{_along(trial)}: no better than chance on this text, do not believe it.")
 
 
 def needed(trial: Trial) -> int:
@@ -97,25 +107,37 @@ def _too_few(trial: Trial, units: str) -> str:
 
 def _room(trial: Trial) -> bool:
     """Whether some order, the own among them, is better than another."""
-    sides = ((trial.deletion, *trial.random_deletion), (trial.insertion, *trial.random_insertion))
-    means = [[level(curve) for curve in curves if level(curve) == level(curve)] for curves in sides]
+    means = [_there([trial.level(side), *trial.levels(side)]) for side in ("deletion", "insertion")]
     return any(max(of, default=0.0) - min(of, default=0.0) >= ROOM for of in means)
+
+
+def _needs_none(trial: Trial) -> bool:
+    """Whether the answer is as likely, or likelier, where no unit is left; of what was not asked, no."""
+    return trial.steps[-1] == trial.count and trial.deletion[-1] > trial.deletion[0] - MOVES
+
+
+def _without_any(trial: Trial, units: str) -> str:
+    """subtle: a pair may be alike where nothing is left of either text; that does not say that it needs neither."""
+    left = number(trial.deletion[-1])
+    if trial.sides is not None:
+        return f"; with nothing left of either text {left}, so keeping {units} shows nothing"
+    return f"; without any {units.removesuffix('s')} it is {left}, so the answer needs none"
 
 
 def _along(trial: Trial) -> str:
     """What is judged, the mean along the whole curve: at the step that is quoted chance may look worse or better."""
-    others = sorted(level(curve) for curve in trial.random_deletion if level(curve) == level(curve))
+    others = sorted(_there(trial.levels("deletion")))
     lot = f", by lot {number(others[0])}–{number(others[-1])}" if others else ""
-    return f"; along its whole order {number(level(trial.deletion))} is left in the mean{lot}"
+    return f"; along its whole order {number(trial.level('deletion'))} is left in the mean{lot}"
 
 
 def _alike(trial: Trial) -> str:
     """What to say where no order is better than another."""
     if said := _compares(trial):
         return said
-    before, without = trial.deletion[0], trial.deletion[-1]
-    if trial.steps[-1] == trial.count and abs(without - before) < MOVES:
-        return f"with nothing left to read the answer still has {number(without)}; it hardly rests on this text."
+    if _needs_none(trial):
+        left = number(trial.deletion[-1])
+        return f"with nothing left to read the answer still has {left}; it hardly rests on this text."
     return f"along the way no order is better than another by {number(ROOM)}; this text cannot tell."
 
 
@@ -138,20 +160,28 @@ def _compares(trial: Trial) -> str:
     )
 
 
-def _facts(trial: Trial, units: str) -> str:
+def _facts(trial: Trial, units: str, among: str) -> str:
     at = trial.steps.index(trial.named)
-    others = sorted(curve[at] for curve in trial.random_deletion if curve[at] == curve[at])
+    others = sorted(_there([curve[at] for curve in trial.random_deletion]))
     left = f"{number(others[0])}–{number(others[-1])}" if others else "nothing to read"
     before, after = trial.deletion[0], trial.deletion[at]
-    moved = f"{'lowers' if after < before else 'does not lower'} the answer's probability from {number(before)} to "
+    moved = f"{'lowers' if after < before else 'does not lower'} the {_probability(among)} from {number(before)} to "
     if number(before) == number(after):
-        moved = "hardly moves the answer's probability of "
+        moved = f"hardly moves the {_probability(among)} of "
     named = "the word" if trial.named == 1 else f"the {_some(trial.named, units)}"
     named = f"the {_some(trial.named, units)}" if units != "words" else named
     return (
         f"Removing {named} it names {moved}{number(after)}; "
         f"{_some(trial.named, units)} by lot leave{'s' if trial.named == 1 else ''} {left}"
     )
+
+
+def _probability(among: str) -> str:
+    return f"answer's probability{f' ({among.strip()})' if among else ''}"
+
+
+def _there(values: Sequence[float]) -> list[float]:
+    return [x for x in values if not math.isnan(x)]
 
 
 def _some(count: int, units: str) -> str:

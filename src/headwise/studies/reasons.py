@@ -30,9 +30,10 @@ from torch import Tensor
 from headwise.allowed import SEED, setting
 from headwise.errors import InputError, ModelError
 from headwise.explanations.asking import ask_read, task_of
-from headwise.explanations.methods import METHODS
+from headwise.explanations.explain import ALONE_REMOVAL
+from headwise.explanations.methods import METHODS, leave_units_out
 from headwise.explanations.question import REMOVALS, Question, default_removal
-from headwise.explanations.trial import Trial, level, try_all
+from headwise.explanations.trial import Trial, try_all
 from headwise.explanations.units import gathered, units_of
 from headwise.explanations.verdict import FEW, verdict
 from headwise.models.model import Model
@@ -52,7 +53,6 @@ TRUTH, CONTROL = "leave-one-out", "random"
 BELIEFS = ("yes", "partly", "no", "nothing")
 NUMBERS = ("deletion", "insertion", "naopc", "kendall", "half")
 AUTO = "auto"
-OPTIONS: Mapping[str, Mapping[str, Any]] = {TRUTH: {"removal": "block"}}  # as the default explanation has it
 PASSES = 250  # of one text, about
 HOLDS = 0.5  # the share of texts that must be able to tell
 
@@ -62,9 +62,9 @@ HOLDS = 0.5  # the share of texts that must be able to tell
 )
 @dataclass(frozen=True)
 class Reasons(Study):
-    """`methods`: names of `headwise.explanations.methods`. `removal`: mask, delete, block, or auto: the mask token
-    where the model was taught one, else deletion. `texts`: how many documents from the first on; 0 for all.
-    `seed` of the random orders.
+    """`methods`: names of `headwise.explanations.methods`. `removal`, of leave-one-out as of the trials: mask, delete,
+    block, or auto: the trials put the mask token there where the model was taught one, else delete, and leave-one-out
+    blocks attention. `texts`: how many documents from the first on; 0 for all. `seed` of the random orders.
     """
 
     title: ClassVar[str] = "What do its answers rest on?"
@@ -113,10 +113,13 @@ class Reasons(Study):
         if sum(unit.given for unit in units) < FEW:
             return dict.fromkeys(self.methods, nothing)
         removal = default_removal(question.model) if self.removal == AUTO else self.removal
-        scores = {}
-        for name in dict.fromkeys([*self.methods, TRUTH]):
+        alone = ALONE_REMOVAL if self.removal == AUTO else removal  # as the default explanation has it
+        scores = {TRUTH: leave_units_out(question, units, alone).tokens[0]}
+        for name in self.methods:
+            if name in scores:
+                continue
             try:
-                scores[name] = gathered(METHODS[name](question, **OPTIONS.get(name, {})).tokens, units)[0]
+                scores[name] = gathered(METHODS[name](question).tokens, units)[0]
             except (InputError, ModelError):
                 continue
         trials = try_all(question, units, scores, removal=removal, seed=self.seed, others={TRUTH: scores[TRUTH]})
@@ -192,10 +195,10 @@ def numbers(trial: Trial, scores: Float64[Tensor, " unit"]) -> Float64[Tensor, "
     """NUMBERS and BELIEFS of one trial, with the scores of the units that may be removed."""
     belief = verdict(trial).belief
     chance = sum(trial.random_aopc) / len(trial.random_aopc)
-    alone = [level(curve) for curve in trial.random_insertion]
+    alone = trial.levels("insertion")
     found = [
         trial.aopc - chance,
-        level(trial.insertion) - sum(alone) / len(alone),
+        trial.level("insertion") - sum(alone) / len(alone),
         math.nan if trial.naopc is None else trial.naopc,
         (trial.agreement or {}).get(TRUTH, math.nan),
         half_of(scores),

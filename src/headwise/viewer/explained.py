@@ -51,6 +51,7 @@ def payload(explanation: Explanation) -> dict[str, Any]:
         "adds_up": explanation.adds is not None,
         "error": explanation.error,
         "passes": explanation.passes,
+        "says": explanation.says,
         "note": explanation.note,
         "verdict": None if said is None else {"belief": said.belief, "sentence": said.sentence},
         "curves": [] if trial is None else curves_of(trial).to_dicts(),

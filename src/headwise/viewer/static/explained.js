@@ -21,6 +21,7 @@
     box.append(element("p", { class: "muted" },
       `${data.model}, ${target.kind}; ${target.of} ${short(data.value[state.target])}, probability ${short(p)}` +
       (data.targets[state.target].rather ? " (of the two)" : "") + (data.targets.length > 1 && state.target === 0 ? " (geometric mean of a token)" : "") + `. By ${state.method}.`));
+    if (data.says) box.append(element("p", { class: "says" }, data.says));
     return box;
   };
 
