@@ -40,6 +40,12 @@ FOUND = pl.DataFrame(
     ]
 )  # fmt: skip
 
+WIDE = pl.DataFrame(
+    {"stack": ["self"] * 2, "layer": [0, 1], "head": [0, 0], "name": ["L0.H0", "L1.H0"], "null_share": [0.25, 0.125],
+     "null_share_low": [0.125, 0.0625], "null_share_high": [0.5, 0.75], "show": ["no", "yes"]}
+    | {f"a number with a long name, {at}": [0.5, 0.25] for at in range(9)}
+)  # fmt: skip
+
 
 @pytest.fixture(scope="module")
 def address(load: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -51,6 +57,7 @@ def address(load: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) 
     write_result(folder / "surface", manifest, table, {"x": torch.zeros(1)}, {"fig2": CHART})
     firsts = FOUND.filter(place=1).with_columns(what="pattern")
     grid = head_grid(firsts, {"next": "next", "sharp": "sharp"}, told=("text",)).to_dict()
+    write_result(folder / "wide", manifest | {"study": "wide"}, WIDE, {"x": torch.zeros(1)}, {})
     manifest |= {"study": "strongest"}
     write_result(folder / "runs/found", manifest, FOUND, {"x": torch.zeros(1)}, {"strongest": grid})
     manifest |= {"study": "norms"}
@@ -59,6 +66,7 @@ def address(load: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) 
     (folder / "small.html").write_text("<p>small</p>", "ascii")
     models = {name: load(name) for name in ("tiny:bert", "tiny:gpt2")}
     models["writer"] = load("tiny:gpt2", "causal-lm")
+    models["demo-nmt"] = load("demo-nmt", "translation")
     with listening(0) as listener:
         port = listener.getsockname()[1]
         app = application(models, port=port, results=folder, max_tokens=64, max_jobs=4, token=TOKEN)
@@ -360,27 +368,30 @@ def test_two_answers_stand_beside_each_other_or_in_one_line(
     assert not line.is_visible()
 
 
-def test_a_neighbour_that_stays_is_said_once(visit: Callable[..., Opened]) -> None:
-    """Of a sentence encoder both sides said the same long sentence, and only the numbers told them apart."""
-    opened = visit(width=900)
-    page, answers = opened.page, list[list[Any]]()
-    asked(opened, "the river of the city")
+@pytest.mark.parametrize("width", [1280, 900])
+def test_of_two_sentences_it_is_said_how_near_their_vectors_are_and_which_neighbours_are_near(
+    visit: Callable[..., Opened], load: Callable[..., Any], monkeypatch, width: int
+) -> None:
+    """Two far neighbours, the same or not, said nothing about a sentence with a word masked."""
+    near_enough = 0.97  # a model of random numbers puts all sentences near each other
+    monkeypatch.setattr("headwise.interventions.answered.NEAR", near_enough)
+    opened, bert = visit(width=width), load("tiny:bert")
+    page, first, neighbours = opened.page, "the river of the city", []
+    asked(opened, first)
     page.click('[data-tool="beside"]')
-    for changed in ("the river of the cities", "was it old in the north"):
+    for changed in ("the river of the cities", "was it old in the north", "x y z"):
         page.fill("textarea[name=changed]", changed)
         page.click('[data-tool="show-beside"]')
         page.locator(".both").wait_for()
-        both = [page.frame_locator(f".pane:nth-child({at}) iframe").locator(".answer").inner_text() for at in (1, 2)]
-        answers.append([re.search(r"(is near, the )?nearest is (.*) \(cos (.*)\)$", one) for one in both])
-        answers[-1].append(page.inner_text(".both"))
-    for before, after, line in answers:
-        cosines = [f"{one[3]} (not near)" if one[1] else one[3] for one in (before, after)]
-        if before[2] == after[2]:
-            assert line == f"before and after nearest to {before[2]}: cos {cosines[0]} → {cosines[1]}"
-        else:
-            said = [f"nearest to {one[2]}: cos {cosine}" for one, cosine in zip((before, after), cosines, strict=True)]
-            assert line == "before {} → after {}".format(*said)
-    assert len({before[2] == after[2] for before, after, _ in answers}) == 2, "both cases were seen"
+        before, after = (bert.says(text) for text in (first, changed))
+        cosine = sum(one * other for one, other in zip(before.vector, after.vector, strict=True))
+        said = f"before and after the two sentence vectors have cos {cosine:.3f}"
+        for when, found in (("before", before), ("after", after)):
+            ((neighbour, near),) = found.choices
+            neighbours.append(near >= near_enough)
+            said += f"; {when} it is near to {neighbour} (cos {near:.2f})" if neighbours[-1] else ""
+        assert page.inner_text(".both") == said
+    assert set(neighbours) == {True, False}, "both cases were seen"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -411,6 +422,45 @@ def test_examples_are_of_the_chosen_model(visit: Callable[..., Opened]) -> None:
     page.select_option("select[name=model]", "writer")
     page.locator(".examples button").last.click()
     assert page.input_value("textarea[name=text]").endswith("Anna met")
+
+
+def test_an_example_of_a_translation_brings_its_target(visit: Callable[..., Opened]) -> None:
+    page = visit().page
+    page.select_option("select[name=model]", "demo-nmt")
+    page.locator(".examples button").first.click()
+    fields = [page.input_value(f"textarea[name={name}]") for name in ("text", "pair")]
+    assert fields == ["Ich habe das Buch gestern gelesen.", "I read the book yesterday."]
+    page.select_option("select[name=model]", "tiny:bert")
+    page.locator(".examples button").first.click()
+    assert page.input_value("textarea[name=pair]") == "", "this one has no second text"
+
+
+def test_a_stored_table_shows_what_says_most_and_the_other_columns_by_a_button(visit: Callable[..., Opened]) -> None:
+    page = visit("/#stored/wide").page
+    page.wait_for_selector(".sheet td")
+    long = WIDE.columns[-9:]
+    few = ["name", "show", "null_share", *long]
+    assert page.locator(".sheet th").all_inner_texts() == few
+    assert page.locator("tbody tr").first.locator("td").all_text_contents()[:4] == [
+        "L0.H0",
+        "no",
+        "0.25 (0.125 to 0.5)",
+        "0.5",
+    ]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the table scrolls in its own place"
+    assert page.evaluate("(sheet => sheet.scrollWidth > sheet.clientWidth)(document.querySelector('.sheet'))")
+    page.click('[data-column="null_share"]')
+    assert page.locator("td:nth-child(1)").all_text_contents() == ["L1.H0", "L0.H0"]
+    page.click("[data-tool=columns]")
+    assert page.locator(".sheet th").all_inner_texts() == [*few, *(name for name in WIDE.columns if name not in few)]
+    row = page.locator("tbody tr").first.locator("td").all_text_contents()
+    assert (row[:3], row[-5:]) == (["L1.H0", "yes", "0.125"], ["self", "1", "0", "0.0625", "0.75"]), "in the same order"
+    page.click("[data-tool=columns]")
+    assert page.locator(".sheet th").all_inner_texts() == few
+    page.click('[data-at="surface"]')
+    page.wait_for_selector("text=surface")
+    page.wait_for_selector('[data-column="entropy"]')
+    assert page.locator("[data-tool=columns]").count() == 0, "a small table has no others"
 
 
 def test_an_empty_text_is_asked_for_in_the_page(visit: Callable[..., Opened]) -> None:

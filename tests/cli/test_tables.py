@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import polars as pl
@@ -256,13 +257,41 @@ COMPARED = pl.DataFrame({
 
 def test_a_comparison_has_clear_changes_first_the_largest_for_its_number_on_top(capsys, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    lines = [line.split() for line in printed(capsys, COMPARED)]
-    assert [line[:2] for line in lines[1:6]] == [
-        ["L1.H1", "next"], ["L1.H2", "next"], ["L1.H1", "entropy"], ["L0.H0", "entropy"], ["L0.H0", "next"],
+    lines = [" ".join(line.split()[:3]) for line in printed(capsys, COMPARED)]
+    assert lines[1:6] == [
+        "L1.H1 to the", "L1.H2 to the", "L1.H1 entropy (nats)", "L0.H0 entropy (nats)", "L0.H0 to the",
     ]  # fmt: skip
-    assert lines[0] == ["name", "what", "a", "b", "change", "clear"]
+    assert printed(capsys, COMPARED)[0].split() == ["name", "what", "a", "b", "change", "clear"]
     lines = printed(capsys, COMPARED, whole=True)
     assert [line.split()[1] for line in lines[1:6]] == COMPARED["name"].to_list(), "all of it is as it is stored"
+
+
+MATCHED = COMPARED.with_columns(
+    matched_layer=pl.lit(2), matched=pl.lit("L2.H11"), cost=pl.lit(2.91), kept=pl.lit(0.5),
+    what=pl.Series(["entropy", "to_punctuation", "entropy", "to_other", "next"]),
+    change=pl.col("change") * -0.513, low=pl.col("change") * -0.513 - 0.0031, high=pl.col("change") * -0.513 + 0.0032,
+).select(
+    "layer", "name", "matched_layer", "matched", "cost", "kept", "what", "a", "b", "change", "low", "high", "clear",
+)  # fmt: skip
+
+
+def test_a_matched_comparison_shows_the_change_and_whether_it_is_clear_at_80_columns(capsys, monkeypatch) -> None:
+    """It had the cost of the match, and no change."""
+    monkeypatch.setenv("COLUMNS", "80")
+    table = MATCHED.with_columns(matched=pl.Series(["L2.H11", "L2.H1", "L2.H2", "L2.H3", "L2.H10"]))
+    lines = printed(capsys, table.with_columns(cost=pl.col("a"), kept=pl.col("b")))
+    head = next(line for line in lines if "name" in line)
+    assert {"name", "matched", "what", "change", "clear"} <= {*head.split()}
+    assert not {"a", "b"} & {*head.split()}, "one side alone says nothing"
+    said = r"L1\.H1 +L2\.H3 .*to other tokens +-0\.0513 \[-0\.0544, -0\.0481\] +True *"
+    assert any(re.fullmatch(said, line) for line in lines)
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_the_numbers_of_a_comparison_are_chosen_by_either_name(capsys) -> None:
+    for asked in ("to_other", "to other tokens"):
+        lines = printed(capsys, MATCHED, where=f"what={asked}")
+        assert [line.split()[1] for line in lines if re.match(" *1 +L", line)] == ["L1.H1"], asked
 
 
 def test_places_are_not_shown_where_a_name_tells_them(capsys, monkeypatch) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from docs.pages import ROOT, blocks, built
 from headwise.quantities import AXES, Quantity, every
+from headwise.traces import LongTrace, Trace
 
 QUANTITIES = tuple(quantity.name for quantity in every())
 QUANTITY_SECTIONS = ("Formula", "Reading", "Traps", "Cost", "Reference")
@@ -59,3 +60,14 @@ def test_the_index_says_what_is_signed():
     page = " ".join((ROOT / "docs" / "quantities" / "index.md").read_text("utf-8").split())
     signed = [f"`{quantity.name}`" for quantity in every() if quantity.signed]
     assert f"Only {' and '.join(signed)} are signed." in page
+
+
+def test_every_method_of_a_trace_that_the_documentation_names_is_in_the_public_surface():
+    """`attention_interval` was in the README and not in the API page, which says that other names may change."""
+    text = "".join(page.read_text("utf-8") for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")))
+    named = set(re.findall(r"\btrace\.([a-z]\w*)", text))
+    methods = {name for kind in (Trace, LongTrace) for name in named if callable(getattr(kind, name, None))}
+    assert {"attention_interval", "top"} <= methods
+    api = (ROOT / "docs" / "api.md").read_text("utf-8")
+    listed = re.findall(r"traces\.(?:trace\.Trace|long\.LongTrace)\n +options: \{members: \[(.*)\]", api)
+    assert methods - set(", ".join(listed).split(", ")) == set()

@@ -9,7 +9,7 @@ import pytest
 import headwise as hw
 from headwise.engine import progress as progress_
 from headwise.engine.fold import EVERY, Folded, Step, steps
-from headwise.engine.forecast import Forecast
+from headwise.engine.forecast import SPECIAL, Forecast, Pass, of_texts
 from headwise.engine.plan import Plan
 from headwise.engine.progress import SECONDS, Lines, Progress, pace
 from headwise.studies import STUDIES
@@ -81,6 +81,51 @@ def test_what_was_done_before_is_not_taken_for_speed() -> None:
     assert said == ["9 of 24 texts, about 2 minutes left", "10 of 24 texts, about 23 minutes left"]
 
 
+def test_left_is_by_the_speed_of_this_run_also_within_a_shard_that_was_begun_before() -> None:
+    """After a kill at 32 of 60 texts: "about 9 s left", then 18, 27, 35, … and "about 2 minutes left"."""
+    now, said = [0.0], []
+    progress = Progress(Lines(60, said.append, clock=lambda: now[0]), None, forecast=Forecast([240.0], [60], {}))
+    progress.start(0, 60)
+    for text in range(32, 60):
+        progress.within(0, text, 640, "mixing", (32, 640))
+        for _ in range(3):  # seconds, foretold with 4
+            now[0] += 1.0
+            progress.tick()
+    progress.finish(0, 1200)
+    assert said == [
+        *(f"{text} of 60 texts, about {left} s left, at mixing"
+          for text, left in ((35, 74), (38, 64), (41, 54), (45, 44), (48, 34), (51, 24), (55, 14), (58, 4))),
+        "60 of 60 texts, 7 tokens/s",
+    ]  # fmt: skip
+
+
+def test_what_is_left_does_not_rise_while_a_text_is_at_work() -> None:
+    now, said = [0.0], []
+    progress = Progress(Lines(10, said.append, clock=lambda: now[0]), None, forecast=Forecast([200.0], [10], {}))
+    progress.start(0, 10)
+    now[0] = 10.0
+    progress.within(0, 1, 20, "mixing")
+    for now[0] in (20.0, 30.0, 101.0):
+        progress.tick()
+    assert said == [
+        "1 of 10 texts, 2 tokens/s, about 90 s left, at mixing",
+        "1 of 10 texts, 1 tokens/s, about 80 s left, at mixing for 10 s",
+        "1 of 10 texts, about 70 s left, at mixing for 20 s",
+        "1 of 10 texts, at mixing for 91 s",
+    ]
+
+
+def test_the_shortest_texts_of_a_shard_come_first_and_are_foretold_so() -> None:
+    """One text of a shard is as long as all the others together: it is read last."""
+    now, said = [0.0], []
+    found = of_texts([30.0, 10.0, 10.0, 10.0], [], 24, Pass(1.0, 10 + SPECIAL, 1.0), parts=0, shard=4)
+    progress = Progress(Lines(4, said.append, clock=lambda: now[0]), None, forecast=found)
+    progress.start(0, 4)
+    now[0] = SECONDS
+    progress.within(0, 3, 30, EVERY)
+    assert said == ["3 of 4 texts, 3 tokens/s, about 7 s left"]  # 10 s for 3 · 18 of 92 foretold; by their number: 3 s
+
+
 def test_texts_that_few_studies_ask_count_little() -> None:
     """After the first of 8 texts, which all studies asked, an hour was told to be left of ten minutes."""
     now, said = [0.0], []
@@ -149,6 +194,16 @@ def test_a_slow_run_is_not_told_to_read_nothing_a_second(tokens: int, seconds: f
     assert pace(tokens, seconds) == said
 
 
+@pytest.mark.parametrize(
+    ("texts", "said"), [(1, "surface, mixing (the first 1 of them)"), (2, "surface, mixing"), (0, "surface, mixing")]
+)
+def test_a_study_that_asks_only_the_first_texts_says_so_as_they_are_read(capsys, texts: int, said: str) -> None:
+    plan = Plan({"surface": {}, "mixing": {"texts": texts}}, {}, open_corpus("sample", first=2))
+    with progress_.watched(plan, shown="lines"):
+        pass
+    assert f"reading 2 texts of sample for {said}\n" in capsys.readouterr().err
+
+
 def test_a_run_in_a_log_says_what_it_reads_and_how_far_it_is(capsys: pytest.CaptureFixture[str], tmp_path) -> None:
     corpus, model = tmp_path / "c.txt", hw.load("tiny:bert")
     corpus.write_text("the old city\n\nit was big", "utf-8")
@@ -173,6 +228,28 @@ def test_a_shard_tells_after_every_batch_and_before_every_study_that_asks(load) 
     assert after[:3] == [(1, EVERY), (1, "mixing"), (2, EVERY)], "the empty text is counted as read"
     assert told[-1][0] == len(texts)
     assert told[-1][1] == sum(len(load("tiny:bert").encode(text)) for text in texts if text)
+
+
+def test_a_study_that_asks_one_text_at_a_time_is_told_of_each_text_of_a_batch(load) -> None:
+    """The bar of 60 texts showed only 0, 32 and 60."""
+    documents = tuple(Document(number, text) for number, text in enumerate(["the sea", "the dog", "a city"]))
+    plan = Plan({}, {}, open_corpus("sample"))
+    studies = [STUDIES[name]() for name in ("mixing", "faithfulness", "surface")]
+    *walked, _ = steps(load("tiny:bert", task="classification"), studies, Shard(0, documents), plan)
+    told = [(step.documents, step.doing) for step in walked if isinstance(step, Step)]
+    assert told == [(0, EVERY), (0, "faithfulness"), (0, "mixing"), (1, "mixing"), (2, "mixing"), (3, EVERY)]
+
+
+def test_a_resumed_shard_says_what_was_done_before(load) -> None:
+    documents = tuple(Document(number, text) for number, text in enumerate(["the sea", "the old dog", "and the city"]))
+    plan, studies = Plan({}, {}, open_corpus("sample"), batch_tokens=1), [STUDIES["surface"]()]
+    given = load("tiny:bert"), studies, Shard(0, documents), plan
+    begun = next(step.begun for step in steps(*given) if isinstance(step, Step) and step.documents == 2 and step.begun)
+    *walked, _ = steps(*given, begun=begun)
+    told = [(step.documents, step.tokens, step.earlier) for step in walked if isinstance(step, Step)]
+    tokens = [len(load("tiny:bert").encode(document.text)) for document in documents]
+    before = (2, sum(sorted(tokens)[:2]))
+    assert told == [(*before, before), (*before, before), (3, sum(tokens), before)]
 
 
 def test_a_run_says_so_before_it_starts(capsys: pytest.CaptureFixture[str], tmp_path) -> None:

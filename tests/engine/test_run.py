@@ -346,9 +346,9 @@ class TestRay:
         heard, stop = [], [True]
         within = Progress.within
 
-        def told(self, shard, documents, tokens, doing):
+        def told(self, shard, documents, tokens, doing, earlier):
             heard.append((shard, documents))
-            within(self, shard, documents, tokens, doing)
+            within(self, shard, documents, tokens, doing, earlier)
             if stop[0] and (tmp_path / "ray" / ".run" / "begun" / f"shard-{shard:05d}.json").is_file():
                 raise StoppedError
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 
-from headwise.plots.differences import against, change_grids, matching
+from headwise.plots.differences import NOBODY, against, change_grids, matching
 from references.specs import signature, sizes, views
 
 TABLE = pl.DataFrame(
@@ -22,7 +23,7 @@ PAIRS = pl.DataFrame(
 
 
 def test_changes_lie_by_layer_and_head_about_zero() -> None:
-    spec = change_grids(TABLE, {"entropy": "Entropy"}).to_dict()
+    spec = change_grids(TABLE, {"entropy": "Entropy"}, layers=2, heads=2).to_dict()
     assert signature(spec) == "rect(x=head y=layer color=change) circle(x=head y=layer)"
     cells, _ = views(spec)
     assert cells.told == {"name", "matched", "a", "b", "change"}
@@ -32,6 +33,38 @@ def test_changes_lie_by_layer_and_head_about_zero() -> None:
     assert panel["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-1.0, 1.0]
     assert panel["layer"][1]["transform"] == [{"filter": "datum.clear"}]
     assert min(sizes(spec)) >= 20
+
+
+def test_every_head_has_its_place_and_those_that_are_not_compared_are_grey() -> None:
+    """Rows and columns without a compared head were missing, as if their neighbours were adjacent, and white."""
+    spec = change_grids(TABLE, {"entropy": "Entropy"}, layers=3, heads=4).to_dict()
+    assert signature(spec) == "rect(x=head y=layer) rect(x=head y=layer color=change) circle(x=head y=layer)"
+    missing, cells, _ = views(spec)
+    there = [(row["layer"], row["head"]) for row in cells.rows]
+    assert sorted([*there, *((row["layer"], row["head"]) for row in missing.rows)]) == [
+        (layer, head) for layer in range(3) for head in range(4)
+    ]
+    (panel,) = spec["concat"]
+    assert panel["layer"][0]["mark"]["color"] == NOBODY
+    for layer in panel["layer"]:
+        assert (layer["encoding"]["x"]["scale"], layer["encoding"]["y"]["scale"]) == (
+            {"domain": [0, 1, 2, 3]}, {"domain": [0, 1, 2]},
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("lift", "least"), [(0.0, 0.0), (-1.5, -1.7)])
+def test_an_axis_of_what_is_nowhere_below_zero_starts_there(lift: float, least: float) -> None:
+    """An interval reached below 0, and the axis of a share began at −0.05."""
+    table = TABLE.with_columns(a=pl.col("a") + lift, b=pl.col("b") + lift, low=pl.lit(-1.2))
+    line, *_ = views(against(table, {"entropy": "Entropy"}, a="before", b="after").to_dict())
+    assert min(row["x"] for row in line.rows) == pytest.approx(least)
+
+
+def test_both_axes_are_the_same_so_that_the_line_of_no_change_is_the_diagonal() -> None:
+    *_, points = against(TABLE, {"entropy": "Entropy"}, a="before", b="after").to_dict()["concat"][0]["layer"]
+    scales = [points["encoding"][axis]["scale"] for axis in "xy"]
+    assert scales[0] == scales[1]
+    assert scales[0]["zero"] is False, "else altair starts one of them at 0"
 
 
 def test_one_side_against_the_other_with_the_interval_of_the_change() -> None:

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -22,7 +23,19 @@ from headwise.results import write_result
 from headwise.server import answer, guard, stored
 from headwise.server import app as module
 from headwise.server.app import application
-from headwise.server.stored import EASY, NARROWEST, READABLE, MissingError, below, read_first, served, width_of
+from headwise.server.stored import (
+    EASY,
+    NARROWEST,
+    READABLE,
+    MissingError,
+    below,
+    read_first,
+    served,
+    telling_first,
+    width_of,
+)
+from headwise.viewer.of_trace import page_of_trace
+from headwise.viewer.payload import packed
 from references.patience import patience
 
 PORT, HERE = 8123, "http://127.0.0.1:8123"
@@ -290,6 +303,27 @@ def test_columns_stand_in_the_order_in_which_they_are_read():
     assert read_first(table.drop("text")).columns == ["stack", "layer", "name", "value"]
 
 
+def test_of_a_wide_table_the_telling_columns_stand_first_and_the_others_are_there():
+    """Of `lamps` the answers stood behind twenty columns of numbers."""
+    numbers = {f"n{at}": [0.1 * at, 0.2] for at in range(8)}
+    table = pl.DataFrame(
+        {"stack": ["self"] * 2, "layer": [0, 1], "head": [0, 0], "name": ["L0.H0", "L1.H0"], "texts": [9, 9],
+         "null_share": [0.1, 0.2], "null_share_low": [0.0, 0.1], "null_share_high": [0.3, 0.4], **numbers,
+         "empty": [None, None], "sink": [True, False], "lamp_unique": ["red", "green"], "show": ["no", "yes"]}
+    )  # fmt: skip
+    found, few = telling_first(table)
+    last = ["stack", "layer", "head", "null_share_low", "null_share_high", "empty"]
+    telling = ["name", "texts", "show", "lamp_unique", "null_share", "sink"]
+    assert found.columns == [*telling, *numbers, *last]
+    assert few == 12
+    assert set(found.columns) == set(table.columns)
+    two = telling_first(table.with_columns(stack=pl.Series(["encoder", "decoder"])))[0]
+    assert two.columns[:3] == ["stack", "name", "texts"], "a name does not tell the stack where there are several"
+    small = table.select("stack", "name", "n1")
+    assert telling_first(small)[0].columns == small.columns
+    assert telling_first(small)[1] == 3
+
+
 FOUND = pl.DataFrame(
     [(stack, name, what, place, value, "a text") for stack in ("self", "cross") for name in ("L0.H0", "L0.H1")
      for what, values in (("next", (0.5, 0.4)), ("sharp", (0.1, 0.2)))
@@ -409,3 +443,33 @@ def test_a_defect_is_told_without_its_details(load, root, monkeypatch):
     monkeypatch.setattr(module.stored, "listed", broken)
     with TestClient(app, base_url=HERE, raise_server_exceptions=False) as client:
         assert "inner detail" not in refused(client.get("/api/stored"), 500)
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "first"),
+    [
+        ("tiny:bert", None, ("The trophy does not fit in the suitcase because it is too big.", "")),
+        ("tiny:bert", "masked-lm", ("The capital of France is [MASK].", "")),
+        ("tiny:bert", "question-answering", ("What is too big?", answer.TEXTS[0])),
+        ("tiny:gpt2", "causal-lm", (answer.TEXTS[0], "")),
+        ("tiny:t5", "translation", (answer.TEXTS[0], "")),
+        ("demo-nmt", "translation", ("Ich habe das Buch gestern gelesen.", "I read the book yesterday.")),
+    ],
+)
+def test_every_model_of_texts_has_examples_of_its_own_kind(load, name: str, task: str | None, first) -> None:
+    found = answer.examples(load(name, task))
+    assert found[0] == first
+    assert len(found) >= 2
+
+
+def test_a_model_that_reads_no_text_has_no_examples(load) -> None:
+    assert answer.examples(load("tiny:vit")) == ()
+
+
+def test_a_page_has_the_vector_of_a_sentence_only_where_its_frame_compares(load) -> None:
+    page = page_of_trace(load("tiny:bert").trace("the river"), quantities=["raw"])
+    assert len(page.vector) == load("tiny:bert").hf.config.hidden_size
+    assert sum(one * one for one in page.vector) == pytest.approx(1, abs=1e-5)
+    assert packed(page).header["vector"] == []
+    assert packed(replace(page, live=True)).header["vector"] == pytest.approx(page.vector, rel=1e-5)
+    assert page_of_trace(load("tiny:gpt2", "causal-lm").trace("the river"), quantities=["raw"]).vector == ()

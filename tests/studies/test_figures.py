@@ -79,7 +79,10 @@ FIGURES = {
     ): "circle(x=rank y=alpha color=kind) circle(x=rank y=f color=kind) circle(x=rank y=alpha) circle(x=rank y=f)",
     ("norms", "fig9"): "line(x=number y=value color=layer detail=name)",
     ("norms", "table2"): "rule(x=x) rule(x=low x2=high y=category) point(x=rho y=category)",
-    ("nullspace", "fig1a"): "rule(x=x y=y y2=end) circle(x=length y=pearson) area(x=length y=low y2=high) line(x=length y=value)",
+    (
+        "nullspace",
+        "fig1a",
+    ): "rule(x=x y=y y2=end) circle(x=length y=pearson) area(x=length y=low y2=high) line(x=length y=value)",
     ("nullspace", "fig1b"): "circle(x=layer y=value color=what) line(x=layer y=value color=what)",
     ("nullspace", "fig1c"): "circle(x=layer y=value color=what) line(x=layer y=value color=what)",
     ("nullspace", "fig5"): "2×circle(x=layer y=value color=what) 2×line(x=layer y=value color=what)",

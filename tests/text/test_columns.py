@@ -78,3 +78,40 @@ def test_a_line_with_too_many_fields_is_counted_and_no_text(tmp_path: Path, name
     assert skipped == {"with too many fields": 1, "missing column": 1}
     numbered = open_corpus(tmp_path / name, columns=(1,)).documents()
     assert "too" in [each.text for each in numbered], "without names nobody says how many there are"
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ('review,stars\n"good film,1\nbad film,0\nanother nice film,1\n', 2),
+        ('review,stars\n"a film\nof two lines",1\n\n"bad ""film"",0\n', 5),
+        ('"review,stars\ngood,1\n', 1),
+        ('review,stars\ngood,1\nbad,"', 3),
+    ],
+)
+def test_a_quote_that_is_never_closed_is_named(tmp_path: Path, content: str, line: int) -> None:
+    """All that followed was one text: "1 text, 15 tokens read; no text was skipped"."""
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(InputError, match=rf"must close every quote, but one that opens in the row of line {line} is"):
+        list(open_corpus(tmp_path / "a.csv", columns="review").documents())
+
+
+def test_a_field_too_long_for_csv_may_be_such_a_quote(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('review,stars\ngood,1\n"bad' + "\nfilm after film after film" * 9000)
+    with pytest.raises(InputError, match=r"row of line 3 cannot be read \(field larger .*; is a quote never closed"):
+        list(open_corpus(tmp_path / "a.csv", columns="review").documents())
+
+
+def test_quotes_that_are_closed_are_no_matter(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('review,stars\n"a, ""b""\nc",1\n5" wide,0\n"d"')
+    spec = open_corpus(tmp_path / "a.csv", columns="review")
+    assert [document.text for document in spec.documents()] == ['a, "b"\nc', '5" wide', "d"]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+@pytest.mark.parametrize("content", [bytes(range(256)) * 40, "Kritik,Größe\ngut,1\n".encode("latin-1"),
+                                     "review\n".encode("utf-16")])  # fmt: skip
+def test_a_table_that_is_no_utf_8_is_not_called_empty(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=rf"{name} must be UTF-8 text, but its first lines are not"):
+        open_corpus(tmp_path / name, columns="review")

@@ -192,3 +192,18 @@ def test_numbers_that_are_no_attention_are_not_called_so() -> None:
     (half,) = page_of_tensors(ALPHA * np.array([1, 0.5])[:, None, None, None], TOKENS).stacks[0].quantities
     assert "row 0 of L1.H0 adds up to 0.5, not to 1." in half.quantity.about
     assert half.quantity.rows != "Each row adds up to 1."
+
+
+@pytest.mark.parametrize(
+    ("times", "said"), [(1.0, None), (1.019, None), (2.0, "row 0 of L0.H0 adds up to 2, not to 1")]
+)
+def test_rows_that_do_not_add_up_to_one_are_warned_of(times: float, said: str | None) -> None:
+    """Weights whose rows add up to 2 were taken without a word in Python."""
+    if said is None:
+        view(ALPHA * times, TOKENS)  # a warning is an error here
+        return
+    with pytest.warns(UserWarning, match="Numbers as they were given") as told:
+        view(ALPHA * times, TOKENS)
+    assert [str(one.message) for one in told] == [
+        f"Numbers as they were given. They do not look like attention: {said}."
+    ]

@@ -4,14 +4,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
 
+from headwise.cli import view as command
 from headwise.errors import InputError, ModelError, UnknownNameError
 from headwise.traces.saved import open_trace
-from headwise.viewer import frame, page_of, save_page, view_of
+from headwise.viewer import frame, page_of, save_page, view, view_of
 from headwise.viewer.of_trace import DEAR, LEFT_OUT, NO_MODEL, SLOW, affordable, page_of_trace
 from viewer.samples import HEADS, LAYERS, TOKENS, softmax
 
@@ -191,7 +193,9 @@ def test_the_page_of_a_translation_made_in_python_says_what_the_command_says(loa
     assert "The target read here" in frame(given), "a notebook's cell"
     assert page_of_trace(own, quantities=["raw"]).answer.startswith("It translates this as: “The dog ")
     without = load("demo-nmt", task=None).trace("Der Hund bellt.", "The dog barks.")
-    assert page_of_trace(without, quantities=["raw"]).answer == "", "a model without its head says nothing"
+    page = page_of_trace(without, quantities=["raw"])
+    assert page.answer.startswith("Loaded without its head: "), "a model without its head says how to have it"
+    assert page.answer not in page.notes
 
 
 @pytest.mark.parametrize(("tokens", "heads"), [(0, 21600), (60, 6), (120, 1), (128, 1), (129, 0), (512, 0)])
@@ -209,3 +213,29 @@ def test_a_quick_page_has_what_is_quick_and_what_was_named_and_says_how_to_get_t
     assert "--with globenc" in left_out["globenc"]
     assert "hidden-token" not in left_out
     assert "hidden-token" not in [maps.name for maps in page_of_trace(FakeTrace(), besides=()).stacks[0].quantities]
+
+
+def test_a_large_page_saved_in_python_says_how_large_it_is_and_how_it_becomes_smaller(
+    load, tmp_path, monkeypatch
+) -> None:
+    """`trace.save_html` wrote 37 MB without a word; the command line tells it in its own words, from the same size."""
+    pages = import_module("headwise.viewer.view")  # whose name is the function's too
+    assert pages.LARGE == command.LARGE
+    trace, path = load("tiny:bert").trace("the old river"), tmp_path / "page.html"
+    size = len(page_of(trace, quantities=["raw"]))
+    monkeypatch.setattr(pages, "LARGE", size)
+    trace.save_html(path, quantities=["raw"])  # not larger: a warning is an error here
+    monkeypatch.setattr(pages, "LARGE", size - 1)
+    said = f"{path} is large, {size / 2**20:.1f} MB, and takes long to open: {{}} or a shorter text makes it smaller."
+    ways = "model.trace(text, keep='top'), fewer quantities=", "include_layers=[…], include_heads=[…]"
+    tensors = [softmax((1, 2, 3, 3))]
+    for save, way in (
+        (lambda: trace.save_html(path, quantities=["raw"]), ways[0]),
+        (lambda: view(trace, quantities=["raw"]).save(path), ways[0]),
+        (lambda: view(tensors, list("abc"), model="x" * size).save(path), ways[1]),
+    ):
+        with pytest.warns(UserWarning, match="is large") as told:
+            save()
+        (one,) = told
+        assert str(one.message).split(" MB")[1] == said.format(way).split(" MB")[1]
+    view_of(trace, quantities=["raw"]).save(path)  # as the command line, which says so itself

@@ -148,8 +148,6 @@ def test_cross_attention_opens_on_the_head_that_pairs_words_up_and_not_on_the_sh
     assert (start["head"], start["token"]) == (1, 1), "the row that reads dogs, and writes bark"
     (note,) = opening_note(start, stack)
     assert note.startswith("The page opens at L0.H1: of all heads here it pairs the words of both sides most clearly (")
-    (note,) = opening_note({**start, "stack": "self"}, stack)
-    assert note.startswith("The page opens at L0.H1: of all heads here it looks most sharply at words further away")
 
 
 @pytest.mark.parametrize(("first", "token"), [(0.8, 1), (0.9, 0)])
@@ -186,6 +184,66 @@ def test_a_map_that_should_not_be_shown_gives_way_to_one_that_is_half_as_telling
         known.facts.lamps[place] = known.facts.lamps[1, 0]
     start = opening(known)
     assert (start["layer"], start["head"]) == (1, 0), "where all are forbidden they compete as before"
+    (note,) = opening_note(start, known)
+    assert note.endswith(
+        "a typical head. By the lamps no head of this text may be shown as what it did, so that this one is only to "
+        "look at."
+    )
+
+
+@pytest.mark.parametrize("forbidden", [True, False])
+def test_a_head_that_should_not_be_shown_and_is_still_the_most_telling_is_only_to_look_at(forbidden: bool) -> None:
+    known = stack_of(raw())
+    assert known.facts is not None
+    if forbidden:
+        known.facts.lamps[1, 0] = lamps(Head(null_share=0.9, unique_rows=0.0, carried=0.9, parked=0.1))
+    (note,) = opening_note(opening(known), known)
+    said = "a typical head. By its lamps it should not be shown as what it did; it is only to look at."
+    assert note.endswith(said if forbidden else "a typical head.")
+
+
+FEW = ("[CLS]", "dogs", "bark", "[SEP]")  # no word is further away than the next one
+
+
+@pytest.mark.parametrize(
+    ("maps", "told", "token", "does"),
+    [
+        ({-1: 0.4, 1: 0.3, 0: 0.9}, "previous token", 1, "it looks most at the token before"),
+        ({1: 0.4, 0: 0.9}, "next token", 1, "it looks most at the next token"),
+        ({0: 0.9}, "the token itself", 1, "it looks most at the token itself"),
+        ({}, "words", 1, "it looks most sharply at words"),
+    ],
+)
+def test_a_text_of_a_few_words_opens_on_the_first_head_of_its_strip_and_on_no_sink(maps, told, token, does) -> None:
+    """`view "Dogs bark"` opened on a sink, L0.H0, whose strip had two heads that were none."""
+    alpha = np.full((2, 3, 4, 4), 0.01, np.float32)
+    alpha[0, 0, :, 3] = 1.0  # the sink, first in the order of heads
+    for at, (offset, weight) in enumerate(maps.items()):
+        alpha[1, at] += weight * np.eye(4, k=offset, dtype=np.float32)
+    if not maps:
+        alpha[1, 0, 1, 1] = 0.2
+    words = side(FEW)
+    stack = replace(stack_of(alpha, sinks=((0, 0),)), queries=words, keys=words)
+    first, *_ = telling(stack)
+    start = opening(stack)
+    assert (first.what, first.layer, first.head) == (told, 1, 0)
+    assert (start["layer"], start["head"], start["token"]) == (1, 0, token), "no row of a special token"
+    (note,) = opening_note(start, stack)
+    assert note == (
+        f"The page opens at L1.H0: of all heads here {does}. It was chosen for that and is not a typical head."
+    )
+
+
+def test_a_text_of_sinks_alone_opens_on_the_one_that_parks_most_and_says_that_all_are() -> None:
+    alpha = np.full((1, 2, 4, 4), 0.01, np.float32)
+    alpha[0, 1, :, 3] = 1.0
+    words = side(FEW)
+    stack = replace(stack_of(alpha, sinks=((0, 0), (0, 1))), queries=words, keys=words)
+    start = opening(stack)
+    assert [(one.what, one.head) for one in telling(stack)] == [("a sink", 1)]
+    assert start["head"] == 1
+    (note,) = opening_note(start, stack)
+    assert note.startswith("The page opens at L0.H1: all heads here are sinks, and of these it parks most. It was")
 
 
 def test_nothing_is_told_of_what_has_no_heads() -> None:
@@ -207,6 +265,7 @@ def test_pages_of_models_open_on_no_sink(name: str, task: str | None, stack: str
     lit = shown.facts.lamps
     place = (shown.quantities[0].layers.index(page.start["layer"]), shown.quantities[0].heads.index(page.start["head"]))
     assert not lit[place].sink or all(one.sink for one in lit.flatten())
+    assert (shown.telling[0].layer, shown.telling[0].head) == (page.start["layer"], page.start["head"])
     token = int(page.start["token"]) + (stack == "cross")  # what a row of cross-attention is about comes next
     assert not shown.queries.special[token]
 

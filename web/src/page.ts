@@ -101,6 +101,7 @@ export interface Page {
   start: Record<string, string | number>;
   stacks: Stack[];
   off: Switched[];
+  vector: number[]; // of a sentence, of length 1, where the page is live
   live: boolean; // whoever frames the page answers what it asks: any head off, any cell why
 }
 

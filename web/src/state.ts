@@ -114,7 +114,7 @@ export class Model {
   constructor(readonly page: Page) {
     this.current = this.completed({ ...this.first(), ...this.read(location.hash) });
     addEventListener("hashchange", () => this.set({ ...this.first(), ...this.read(location.hash) }));
-    if (page.live) parent.postMessage({ headwise: "at", hash: this.hash(), answer: page.answer }, "*");
+    if (page.live) parent.postMessage({ headwise: "at", hash: this.hash(), answer: page.answer, vector: page.vector }, "*");
     if (page.live) addEventListener("message", (event) => event.source === parent && this.follow(event.data as { headwise?: string; hash?: unknown } | null));
   }
 

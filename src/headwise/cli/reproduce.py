@@ -11,6 +11,7 @@ import typer
 from headwise.cli import options, run
 from headwise.cli.remembered import listed
 from headwise.errors import InputError
+from headwise.registry import unknown
 
 HELP = """The figures and tables of a paper by their names, on any model: the paper's value, ours, and whether it holds.
 
@@ -58,14 +59,18 @@ def reproduce(
     if list_:
         _print_items(paper)
         return
-    if paper is None or data is None:
-        raise InputError("A paper and --data FOLDER must be given; `headwise reproduce --list` shows what there is.")
+    given = "A paper and --data FOLDER must be given; `headwise reproduce --list` shows what there is."
+    if paper is None:
+        raise InputError(given)
     options.check_first(models=[model] if against is None else [model, against], out=out)
+    _of(paper, listed("reproduce", _items))
     from headwise.papers import Job
     from headwise.papers.items import chosen_items
     from headwise.papers.reproduce import reproduce as make
 
     chosen = [one.job for one in chosen_items(paper, item or [])]
+    if data is None:
+        raise InputError(given)
     studies = list(dict.fromkeys(job.study for job in chosen if isinstance(job, Job)))
     if chosen and not studies and model != "demo":
         raise InputError(f"{paper} trains taggers of its own, so --model does not apply; leave it out.")
@@ -102,12 +107,16 @@ def _settings(paper: str, studies: list[str], assignments: list[str] | None) -> 
 def _print_items(paper: str | None) -> None:
     """The items of a paper, or of all; without importing what they are made of, once that was done."""
     rows = listed("reproduce", _items)
-    if paper is not None and paper not in {row[0] for row in rows}:
-        from headwise.papers.items import paper_of
-
-        paper_of(paper)  # says which there are
-    for name, items in groupby((row for row in rows if paper in (None, row[0])), lambda row: row[0]):
+    for name, items in groupby(rows if paper is None else _of(paper, rows), lambda row: row[0]):
         _print_paper(name, list(items))
+
+
+def _of(paper: str, rows: list[list[str]]) -> list[list[str]]:
+    """The rows of a paper, which must be there."""
+    found = [row for row in rows if row[0] == paper]
+    if not found:
+        raise unknown("paper", paper, list(dict.fromkeys(row[0] for row in rows)))
+    return found
 
 
 def _print_paper(name: str, rows: list[list[str]]) -> None:

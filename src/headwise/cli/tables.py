@@ -17,6 +17,7 @@ import polars as pl
 from headwise.cli.printed import say, terminal
 from headwise.errors import InputError
 from headwise.lamps import ASKED, QUESTIONS
+from headwise.plots.titles import TITLES
 from headwise.results.result import Result
 from headwise.results.shown import FIRST_BY, TELLING, UNITS, number, shown
 from headwise.text.terminal import visible
@@ -26,10 +27,12 @@ TEXT = 24  # columns of the terminal that a longer text has at least
 PIPED = 80  # and at most in a file or a pipe
 GAP = 2  # between columns
 SMALL, LARGE = 1e-4, 1e6  # of numbers that are written out
+WHOLE = 1e15  # below it also a float is a whole number for certain
 PLACES = {  # which a name tells too
     "layer": "name", "head": "name", "layer_a": "a", "head_a": "a", "layer_b": "b", "head_b": "b",
     "matched_layer": "matched",
 }  # fmt: skip
+COMPARED = ("what", "change", "clear", "a", "b")  # of a comparison, what is shown first
 WHOSE = ("stack", "layer", "head", "name")  # one head
 LAMPS = {f"lamp_{question}": ASKED[question].lower() for question in QUESTIONS}
 HEADINGS = {**LAMPS, "pearson": "r, raw and effective", "identifiable_rows": "unique rows",
@@ -101,8 +104,9 @@ def _is(table: pl.DataFrame, name: str, value: str) -> pl.Expr:
             return pl.col(name) == float(value)
         except ValueError:
             raise InputError(f"Column {name} has numbers, but {value!r} was asked for; give one.") from None
-    colours = {answer: colour for colour, answer in ANSWERS.items()} if name in LAMPS else {}
-    return pl.col(name).cast(pl.String).str.to_lowercase() == colours.get(value.lower(), value.lower())
+    stored = ANSWERS if name in LAMPS else TITLES if name == "what" and compared(table) else {}
+    said = {word: as_stored for as_stored, word in stored.items()}
+    return pl.col(name).cast(pl.String).str.to_lowercase() == said.get(value.lower(), value.lower())
 
 
 def _check(table: pl.DataFrame, name: str) -> None:
@@ -119,6 +123,8 @@ def print_table(result: Result, *, whole: bool, where: str | None = None, sort: 
     beside = [] if plain else _beside(stored, where, by)
     table = side_by_side(stored, beside) if beside else stored if plain else by_size(stored)
     table = answered(chosen(table, where, sort, by))
+    if compared(table):
+        table = table.with_columns(pl.col("what").replace(TITLES))
     facts = len(chosen(stored, where, None)) - sum(table[name].count() for name in beside) if beside else 0
     same = [] if whole else [name for name in _same(table) if name not in beside]
     say(_once("in every row", table, same), width)
@@ -152,9 +158,14 @@ def print_table(result: Result, *, whole: bool, where: str | None = None, sort: 
     say(_left_out(left, more, f"{result.folder}/table.parquet", bare=bare, cut=cut), width)
 
 
+def compared(table: pl.DataFrame) -> bool:
+    """Whether it is that of a comparison."""
+    return {"what", "a", "b", "change"} <= {*table.columns}
+
+
 def by_size(table: pl.DataFrame) -> pl.DataFrame:
     """A comparison's rows with the largest changes first, in units of the number's spread, as on its page."""
-    if not {"what", "a", "b", "change"} <= {*table.columns}:
+    if not compared(table):
         return table
     spread = table.unpivot(["a", "b"], index="what").group_by("what").agg(spread=pl.col("value").std())
     table = table.join(spread, on="what", how="left", maintain_order="left")
@@ -206,9 +217,10 @@ def _in_words(rows: pl.DataFrame, names: Sequence[str]) -> str:
 
 
 def _named(table: pl.DataFrame, by: Sequence[str]) -> list[str]:
-    """The places that the name of every row tells too, but those that rows are sorted by."""
+    """The places that the name of every row tells too, but those that rows are sorted by; partners of the same name."""
     asked = [each.lstrip("-") for each in by]
-    return [place for place, name in PLACES.items()
+    same = ["matched"] if {"name", "matched"} <= {*table.columns} and table["name"].equals(table["matched"]) else []
+    return same + [place for place, name in PLACES.items()
             if {place, name} <= {*table.columns} and place not in asked
             and table.n_unique([name, place]) == table[name].n_unique()]  # fmt: skip
 
@@ -297,20 +309,24 @@ def _order(rows: pl.DataFrame, by: Sequence[str]) -> list[str]:
     """
     names, keys = _printed(rows), _keys(rows)
     rest = [name for name in names if name not in PLACES and rows[name].null_count() < len(rows)]
-    order = [*keys, *map(_column, by), *TELLING, *rest]
+    order = [*keys, *(COMPARED if {"a", "b", "change"} <= {*names} else ()), *map(_column, by), *TELLING, *rest]
     return [name for name in dict.fromkeys(order) if name in names]
 
 
 def _fitting(order: Sequence[str], widths: Mapping[str, int], width: int) -> list[str]:
-    """As many of the columns as fit, the first of them in any case.
+    """As many of the columns as fit, the first of them in any case; of two sides both or none.
 
     >>> _fitting(["a", "b", "c"], {"a": 4, "b": 9, "c": 4}, 12)
     ['a', 'c']
+    >>> _fitting(["name", "a", "b", "cost"], {"name": 4, "a": 4, "b": 4, "cost": 4}, 12)
+    ['name', 'cost']
     """
     fitting = {name: widths[name] for name in order[:1]}
+    sides = ("a", "b") if {"a", "b"} <= {*order} else ()
     for name in order[1:]:
-        if _wide(fitting | {name: widths[name]}) <= width:
-            fitting[name] = widths[name]
+        more = {each: widths[each] for each in (sides if name in sides else (name,))}
+        if _wide(fitting | more) <= width:
+            fitting |= more
     return list(fitting)
 
 
@@ -386,6 +402,12 @@ def _cells(rows: pl.DataFrame, name: str) -> list[str]:
 
 
 def _told(value: Any) -> str:
+    """
+    >>> _told(1010.0), _told(1010.5), _told(None)
+    ('1010', '1.01e+03', '–')
+    """
+    if isinstance(value, float) and value.is_integer() and abs(value) < WHOLE:
+        return str(int(value))
     return "–" if value is None else number(value, ".3g") if isinstance(value, float) else str(value)
 
 

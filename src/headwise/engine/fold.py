@@ -95,6 +95,7 @@ class Step:
     tokens: int
     doing: str = EVERY
     begun: Begun | None = None
+    earlier: tuple[int, int] = (0, 0)  # documents and tokens that an interrupted run had done
 
 
 def fold(
@@ -115,14 +116,18 @@ def steps(
     items = list(readable(model, shard.documents, plan, counts))
     first, states = (0, {}) if begun is None else (begun.batches, dict(begun.folded.states))
     states = {study.name: states.get(study.name, State()) for study in studies}
-    done, tokens = len(shard.documents) - len(items), 0
+    done, tokens, earlier = len(shard.documents) - len(items), 0, (0, 0)
     for number, batch in enumerate(batches(items, plan.batch_tokens, padded=model.proof.padding), start=1):
         if number > first:
-            for doing in _observe(model, studies, batch, states, plan, before or {}):
-                yield Step(done, tokens, doing)
+            for texts, doing in _observe(model, studies, batch, states, plan, before or {}):
+                yield Step(done + texts, tokens, doing, earlier=earlier)
         done, tokens = done + len(batch), tokens + sum(len(item.text) for item in batch)
-        so_far = Begun(number, Folded(dict(states), {}, plan.digest)) if number > first else None
-        yield Step(done, tokens, begun=so_far)
+        if number > first:
+            so_far = Begun(number, Folded(dict(states), {}, plan.digest))
+            yield Step(done, tokens, begun=so_far, earlier=earlier)
+        elif number == first:
+            earlier = (done, tokens)
+            yield Step(done, tokens, earlier=earlier)
     counts["documents"] += len(items)
     counts["tokens"] += sum(len(item.text) for item in items)
     yield Folded(states, counts, plan.digest)
@@ -167,10 +172,11 @@ def _item(model: Model, document: Document, plan: Plan) -> Item:
 def _observe(
     model: Model, studies: Sequence[Study], items: Sequence[Item], states: dict[str, State], plan: Plan,
     before: Mapping[str, Any],
-) -> Iterator[str]:  # fmt: skip
+) -> Iterator[tuple[int, str]]:  # fmt: skip
     """One pass for all studies; gradients of masked texts need a second one, and some studies ask for their own.
 
-    Yields, before each part of the work, whose it is.
+    Yields, before each part of the work, how many texts are done and whose it is. Studies that ask one text at a time
+    come last, text by text, so that a text is done when the last of them has asked it.
     """
     documents, notes = torch.tensor([item.number for item in items]), tuple(item.notes for item in items)
     targets = [item.target for item in items if item.target is not None]
@@ -180,7 +186,7 @@ def _observe(
     def add(study: Study, state: Stats) -> None:
         states[study.name] = plus(states[study.name], state)
 
-    yield EVERY
+    yield 0, EVERY
     waiting = [study for study in studies if study.has("observe") or study.has("observe_hidden")]
     if any(study.gradient for study in studies):
         task = lesson(model, batch.texts, documents, plan.seed, batch.targets)
@@ -194,10 +200,28 @@ def _observe(
                     add(study, study.observe(layer, read))
     if waiting:
         _one_pass(model, waiting, reading, add)
-    for study in studies:
-        if study.has("ask"):
-            yield study.name
+    asking = [study for study in studies if study.has("ask")]
+    singly = [study for study in asking if study.one_by_one]
+    for study in asking:
+        if study not in singly:
+            yield 0, study.name
             add(study, study.ask(model, reading))
+    asked: dict[str, State] = {study.name: State() for study in singly}
+    for text, alone in enumerate(_texts(model, reading) if singly else ()):
+        for study in singly:
+            yield text, study.name
+            asked[study.name] = plus(asked[study.name], study.ask(model, alone))
+    for study in singly:
+        add(study, asked[study.name])
+
+
+def _texts(model: Model, reading: Reading) -> Iterator[Reading]:
+    """Every text of a batch as a batch of its own."""
+    batch = reading.batch
+    for row, text in enumerate(batch.texts):
+        one = slice(row, row + 1)
+        alone = model.batch([text], batch.targets[one])
+        yield Reading(alone, reading.documents[one], reading.causal, reading.notes[one], reading.known)
 
 
 def _one_pass(model: Model, studies: Sequence[Study], reading: Reading, add: Callable[[Study, Stats], None]) -> None:

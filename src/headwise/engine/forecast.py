@@ -6,7 +6,8 @@ A text of t tokens takes
 
 where pass(t) is the time of a text in a warm pass of many copies at once (`together`), as studies make theirs, measured
 here on a text of the corpus and scaled by tokens. What is left is what was foretold of the texts that are left, times
-the seconds that a foretold second took so far: texts that few studies ask count little.
+the seconds that a foretold second took in this run, when a text was last done, less the time since: texts that few
+studies ask count little, and those that an interrupted run had done not at all.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Forecast:
     texts: Sequence[int]
     shares: Mapping[str, float]
     after: float = 0.0
+    each: Sequence[Sequence[float]] = ()  # of a shard's texts, the shortest first, as they are read
 
     @property
     def whole(self) -> float:
@@ -51,6 +53,17 @@ class Forecast:
     def of(self, shard: int) -> float:
         """Seconds of one; subtle: segments are counted roughly, so that there may be a shard more."""
         return self.shards[shard] if shard < len(self.shards) else 0.0
+
+    def of_first(self, shard: int, texts: int, of: int) -> float:
+        """Seconds of so many texts `of` those of a shard, in the order in which they are read.
+
+        >>> told, untold = Forecast([8.0], [3], {}, each=[[0.0, 2.0, 6.0]]), Forecast([8.0], [4], {})
+        >>> told.of_first(0, 2, 3), untold.of_first(0, 1, 4)
+        (2.0, 2.0)
+        """
+        each = self.each[shard] if shard < len(self.each) else ()
+        known = len(each) == of and sum(each)
+        return self.of(shard) * (sum(each[:texts]) / sum(each) if known else texts / max(1, of))
 
 
 @dataclass(frozen=True)
@@ -124,18 +137,20 @@ def of_texts(
     """Of texts of so many tokens each, in shards of so many texts."""
     totals: Counter[str] = Counter()
     shards = math.ceil(len(lengths) / shard)
-    seconds, texts = [A_SHARD * len(studies)] * shards, [0] * shards
+    each: list[list[tuple[float, float]]] = [[] for _ in range(shards)]
     asks = [(study, study.settings().get("texts") or math.inf) for study in studies]
     shared = SHARED + EACH * sum(study.has("observe") or study.has("observe_hidden") for study in studies)
     for number, tokens in enumerate(lengths):
         passes = {study.name: study.passes(round(tokens), heads) for study, most in asks if number < most}
         costs = {name: count * one.of(tokens) for name, count in {EVERY: shared, **passes}.items() if tokens}
         totals.update(costs)
-        seconds[number // shard] += sum(costs.values())
-        texts[number // shard] += 1
+        each[number // shard].append((tokens, sum(costs.values(), 0.0)))
+    read = [[seconds for _, seconds in sorted(texts, key=lambda text: text[0])] for texts in each]
+    seconds = [A_SHARD * len(studies) + sum(texts) for texts in read]
     whole = sum(seconds) or 1.0
     after = len(studies) * (AFTER + (PARTS_AFTER if parts else 0.0))
-    return Forecast(seconds, texts, {name: part / whole for name, part in totals.most_common()}, after)
+    shares = {name: part / whole for name, part in totals.most_common()}
+    return Forecast(seconds, [len(texts) for texts in read], shares, after, read)
 
 
 def foretold(found: Forecast, studies: Sequence[Study], done: Set[int] = frozenset()) -> list[str]:
@@ -188,9 +203,9 @@ def span(seconds: float) -> str:
 
 def duration(seconds: float) -> str:
     """
-    >>> duration(89), duration(90), duration(5400)
-    ('89 s', '2 minutes', '1.5 hours')
+    >>> duration(119), duration(120), duration(5400)
+    ('119 s', '2 minutes', '1.5 hours')
     """
     if seconds >= 5400:
         return f"{seconds / 3600:.1f} hours"
-    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} s"

@@ -12,8 +12,8 @@ from headwise.engine.plan import Plan
 from headwise.models.model import Model
 from headwise.text.corpus import Shard
 
-Within = Callable[[int, int, int, str], None]
-"""(shard, its documents and tokens that are done, which study is at work)"""
+Within = Callable[[int, int, int, str, tuple[int, int]], None]
+"""(shard, its documents and tokens that are done, which study is at work, what of them an interrupted run had done)"""
 
 
 def fold_locally(
@@ -29,7 +29,7 @@ def fold_locally(
             if isinstance(step, Folded):
                 yield shard.number, step
                 continue
-            within(shard.number, step.documents, step.tokens, step.doing)
+            within(shard.number, step.documents, step.tokens, step.doing, step.earlier)
             if there is not None and step.begun is not None and due():
                 there.write(step.begun)
         if there is not None:  # by now the shard was written

@@ -1,6 +1,6 @@
 """A bar with rate and time left on a terminal; elsewhere lines for a log, where they are asked for, or nothing.
 
-It counts texts, also inside a shard, and says which study is at work; its columns keep their width.
+It counts texts, also inside a shard and a batch, and says which study is at work; its columns keep their width.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Literal
 from headwise.engine.fold import EVERY
 from headwise.engine.forecast import Forecast, duration, remaining
 from headwise.engine.plan import Plan
+from headwise.studies.study import Study
 from headwise.text.terminal import unguarded
 
 SECONDS, TICK = 10.0, 1.0  # between two lines of a log, at least; between two looks whether one is due
@@ -35,8 +36,10 @@ class Progress:
     done: int = 0  # documents and tokens of finished shards
     tokens: int = 0
     begun: dict[int, tuple[int, int]] = field(default_factory=dict)  # the same of shards at work
+    earlier: dict[int, tuple[int, int]] = field(default_factory=dict)  # and what of them an interrupted run had done
     worked: float = 0.0  # seconds foretold of the shards that were finished
     gone: float = 0.0  # and of those that were done before it began
+    last: tuple[float, float] = (0.0, 0.0)  # when a text was last done: seconds foretold of all that were; it took
     paced: bool = True  # tokens a second say something only where one pass over the texts is all there is
 
     doing: str | None = None  # who was at work when that was last told
@@ -52,10 +55,11 @@ class Progress:
             self.gone += self._of(shard)
             self._show()
 
-    def within(self, shard: int, documents: int, tokens: int, doing: str) -> None:
-        """So much of a shard is done, and this study is at work."""
+    def within(self, shard: int, documents: int, tokens: int, doing: str, earlier: tuple[int, int] = (0, 0)) -> None:
+        """So much of a shard is done, by an interrupted run what is `earlier`, and this study is at work."""
         with self.lock:
             self.begun[shard], self.doing = (documents, tokens), doing
+            self.earlier.setdefault(shard, earlier)  # a shard that went on after a worker died was begun in this run
             self._show(doing)
 
     def tick(self) -> None:
@@ -66,27 +70,38 @@ class Progress:
     def finish(self, shard: int, tokens: int) -> None:
         with self.lock:
             self.begun.pop(shard, None)
-            self.done, self.tokens = self.done + self.sizes.pop(shard, 0), self.tokens + tokens
-            self.worked += self._of(shard)
+            texts, before = self.sizes.pop(shard, 0), self.earlier.pop(shard, (0, 0))
+            self.done, self.tokens = self.done + texts, self.tokens + tokens - before[1]
+            gone = self._part(shard, before[0], texts)
+            self.worked, self.gone = self.worked + self._of(shard) - gone, self.gone + gone
             self.doing = None
             self._show()
 
     def left(self, elapsed: float) -> float | None:
-        """Seconds, by what was foretold of the texts that are left and what it came to so far."""
+        """Seconds, by what was foretold of the texts that are left and what it came to when one was last done."""
         if self.forecast is None:
             return None
-        parts = (self._of(shard) * done / self.sizes.get(shard, done or 1) for shard, (done, _) in self.begun.items())
-        total = sum(self.forecast.shards) - self.gone
-        return remaining(total, self.worked + sum(parts), elapsed) + self.forecast.after
+        gone = sum(self._part(shard, texts) for shard, (texts, _) in self.earlier.items())
+        worked = self.worked + sum(self._part(shard, texts) for shard, (texts, _) in self.begun.items()) - gone
+        if worked > self.last[0]:
+            self.last = worked, elapsed
+        worked, then = self.last
+        left = remaining(sum(self.forecast.shards) - self.gone - gone, worked, then) - (elapsed - then)
+        return max(0.0, left) + self.forecast.after
 
     def _of(self, shard: int) -> float:
         return 0.0 if self.forecast is None else self.forecast.of(shard)
+
+    def _part(self, shard: int, texts: int, of: int | None = None) -> float:
+        of = self.sizes.get(shard, texts) if of is None else of
+        return 0.0 if self.forecast is None else self.forecast.of_first(shard, texts, of)
 
     def _show(self, doing: str | None = None) -> None:
         if self.bar is None:
             return
         elapsed = self.bar.tasks[0].elapsed or 1.0
         documents, tokens = (sum(part) for part in zip((self.done, self.tokens), *self.begun.values(), strict=True))
+        tokens -= sum(before for _, before in self.earlier.values())
         named = {} if doing is None else {"description": doing.ljust(self.wide)}
         seconds = self.left(elapsed)
         rate = pace(tokens, elapsed) if self.paced else ""
@@ -150,7 +165,8 @@ def watched(plan: Plan, *, shown: Shown, forecast: Forecast | None = None) -> It
     paced = not any(study.has("ask") for study in plan.build())
     if shown == "lines" and not sys.stderr.isatty():
         say, total = teller("headwise", shown), documents_of(plan)
-        say(f"reading {total:,} text{'s' if total != 1 else ''} of {plan.corpus.name} for {', '.join(plan.studies)}")
+        whom = ", ".join(_asking(study, total) for study in plan.build())
+        say(f"reading {total:,} text{'s' if total != 1 else ''} of {plan.corpus.name} for {whom}")
         progress = Progress(Lines(total, say), forecast=forecast, paced=paced)
         with ticking(progress):
             yield progress
@@ -168,6 +184,12 @@ def watched(plan: Plan, *, shown: Shown, forecast: Forecast | None = None) -> It
         wide = max(map(len, (*plan.studies, EVERY)))
         task = bar.add_task(EVERY.ljust(wide), total=documents_of(plan), rate="", left="")
         yield Progress(bar, task, wide, forecast, paced=paced)
+
+
+def _asking(study: Study, texts: int) -> str:
+    """Its name, and how many of the texts it asks where these are not all."""
+    most = study.settings().get("texts") if study.cost == "passes" else None
+    return f"{study.name} (the first {most:,} of them)" if most and most < texts else study.name
 
 
 @contextmanager

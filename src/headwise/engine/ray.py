@@ -358,7 +358,7 @@ class Worker:
         self.often = often
 
     def fold(self, number: int, documents: list[Fields], begun: Sum | None) -> Iterator[tuple[Any, ...]]:
-        """Documents, tokens, who is at work and now and then the sum so far; last the state and the counts."""
+        """How far it is (as `Within` has it) and now and then the sum so far; last the state and the counts."""
         shard = Shard(number, tuple(Document(*fields) for fields in documents))
         first = None if begun is None else Begun(begun[0], Folded.from_tensors(begun[1], {}, self.plan.digest))
         told, sent = (Due(seconds) for seconds in self.often)
@@ -366,6 +366,7 @@ class Worker:
             if isinstance(step, Folded):
                 yield step.tensors(), dict(step.counts)
             elif step.begun is not None and sent():
-                yield step.documents, step.tokens, step.doing, (step.begun.batches, step.begun.folded.tensors())
+                sum_ = (step.begun.batches, step.begun.folded.tensors())
+                yield step.documents, step.tokens, step.doing, step.earlier, sum_
             elif told():
-                yield step.documents, step.tokens, step.doing, None
+                yield step.documents, step.tokens, step.doing, step.earlier, None

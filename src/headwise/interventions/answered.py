@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import torch
@@ -58,12 +58,16 @@ LED = {"label": "The model says", "token-label": "It labels", "next-token": "Nex
 
 @dataclass(frozen=True)
 class Answered:
-    """`choices` are what was answered with how sure: a probability, or for sentences a cosine."""
+    """`choices` are what was answered with how sure: a probability, or for sentences a cosine.
+
+    `vector` is a sentence's, of length 1.
+    """
 
     kind: str
     choices: tuple[tuple[str, float], ...]
     rest: str = ""  # of the words that are not told
     size: int = 0  # numbers of a sentence's vector
+    vector: tuple[float, ...] = field(default=(), repr=False)
 
     @property
     def says(self) -> str:
@@ -236,7 +240,8 @@ def _nearest(model: Model, text: Encoding) -> Answered:
     vectors = _vectors(model, [text, *(coded for _, coded in others)])
     near = (vectors[1:] @ vectors[0]).clamp(-1, 1)
     at = int(near.argmax())
-    return Answered("sentence", ((f"“{others[at][0]}”", float(near[at])),), size=vectors.shape[-1])
+    own = tuple(vectors[0].tolist())
+    return Answered("sentence", ((f"“{others[at][0]}”", float(near[at])),), size=len(own), vector=own)
 
 
 @cache

@@ -13,6 +13,8 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from headwise.errors import InputError, TooLongError
 from headwise.explanations.explain import explain
 from headwise.interventions.off import head_named
+from headwise.interventions.outcomes import head_kind
+from headwise.interventions.spans import answers_questions
 from headwise.models.model import Model
 from headwise.server.jobs import Job
 from headwise.text.tokens import encode
@@ -32,6 +34,16 @@ TEXTS = (
     "The keys to the old cabinet in the kitchen are on the table.",
 )
 WRITTEN = (*TEXTS[:1], "Anna met Peter in Rome. Later, in Paris, Anna met")  # for a model that goes on writing
+BLANKS = ("The capital of France is {}.", "She went to the {} to open an account.")  # for one that fills them
+QUESTIONS = (
+    ("What is too big?", TEXTS[0]),
+    ("Where are the keys?", TEXTS[2]),
+)
+GERMAN = (
+    ("Ich habe das Buch gestern gelesen.", "I read the book yesterday."),
+    ("Gestern habe ich meinen Bruder in der Stadt getroffen.", "Yesterday I met my brother in the city."),
+    ("Wir müssen heute Abend nach Hause gehen.", "We have to go home tonight."),
+)
 CELL = ("stack", "layer", "head", "query", "key")
 
 
@@ -71,11 +83,20 @@ def quantity_labels() -> dict[str, str]:
     return {quantity.name: quantity.label for quantity in shown()}
 
 
-def examples(model: Model) -> tuple[str, ...]:
-    """Texts to begin with; none for a model that reads another language, or no text."""
-    if model.is_encoder_decoder or not getattr(model, "tokenizer", None):
+def examples(model: Model) -> tuple[tuple[str, str], ...]:
+    """Texts to begin with, each with its second text (which may be empty); none for a model that reads no text.
+
+    An encoder–decoder that is not known to read German gets English and writes its own target.
+    """
+    if model.sense != "text" or not getattr(model, "tokenizer", None):
         return ()
-    return WRITTEN if model.causal else TEXTS
+    if model.name == "demo-nmt" or str(getattr(model.tokenizer, "source_lang", "")).startswith("de"):
+        return GERMAN
+    if answers_questions(model):
+        return QUESTIONS
+    blank = mask_of(model) if head_kind(model) == "masked-token" else None
+    texts = [text.format(blank) for text in BLANKS] if blank else WRITTEN if model.causal else TEXTS
+    return tuple((text, "") for text in texts)
 
 
 def mask_of(model: Model) -> str | None:

@@ -19,7 +19,7 @@ from headwise.models.packaged import called
 from headwise.plots.paper import labelled, titled
 from headwise.results import Result, open_result
 from headwise.results.result import MANIFEST, STATE, TABLE, figure_file, read_manifest
-from headwise.results.shown import shown
+from headwise.results.shown import TELLING, shown
 from headwise.studies.strongest import PATTERNS
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ DEPTH, MOST = 5, 500  # folders below the root, and entries that are listed
 ROWS = 1000  # of a table that are shown; the CSV has all
 NARROWEST = 120.0  # pixels of a panel
 READABLE, EASY = 0.65, 0.85  # of its own size, below which a figure is not read, or not with ease: as in report.js
+FEW = 12  # columns of a table that are shown unasked
+ENDS = ("_low", "_high")  # of an interval, which stands in the cell of its number
+PLACES = ("stack", "layer", "head")  # which a head's name tells, but for a stack of several
 SENTENCE = 24  # letters of a column's texts, in the mean, from where they are read and not looked up
 FOUND = {"stack", "name", "pattern", "place", "value", "text"}  # columns of `strongest`: where a head does what
 FIGURE = re.compile(r"[\w.-]+")
@@ -115,6 +118,7 @@ def described(root: Path, at: str, head: str = "") -> dict[str, Any]:
     heads = heads_of(table)
     if heads:
         head, table = texts_of(table, heads, head)
+    table, few = (table, len(table.columns)) if heads else telling_first(table)
     return {
         "at": at,
         "study": manifest.get("study"),
@@ -128,6 +132,7 @@ def described(root: Path, at: str, head: str = "") -> dict[str, Any]:
         "heads": heads,
         "head": head if heads else "",
         "columns": table.columns,
+        "few": few,
         "rows": [[_plain(value) for value in row] for row in table.head(ROWS).rows()],
         "total": len(table),
     }
@@ -173,6 +178,24 @@ def read_first(table: pl.DataFrame) -> pl.DataFrame:
         return table
     named = [name for name, kind in table.schema.items() if kind == pl.String and name not in texts and name != "stack"]
     return table.select(*named, *texts, *(name for name in table.columns if name not in {*named, *texts}))
+
+
+def telling_first(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """What tells rows apart, what says most (as `headwise show` has it), the rest; and how many are shown unasked.
+
+    Ends of intervals, places that a name tells and what is empty come last.
+    """
+    names = table.columns
+    ends = {name for name in names for end in ENDS if name.endswith(end) and name.removesuffix(end) in names}
+    if len(names) <= FEW and not ends:
+        return table, len(names)
+    last = {name for name in PLACES if name in names and "name" in names}
+    if "stack" in last and table["stack"].n_unique() > 1:
+        last -= {"stack"}
+    last |= ends | {name for name in names if table[name].null_count() == len(table)}
+    first = next((at for at, name in enumerate(names) if table[name].dtype.is_float()), len(names))
+    order = [name for name in dict.fromkeys([*names[:first], *TELLING, *names]) if name in names and name not in last]
+    return table.select(*order, *(name for name in names if name in last)), min(len(order), FEW)
 
 
 def _plain(value: Any) -> Any:

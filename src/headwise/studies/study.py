@@ -167,6 +167,7 @@ class Study(ABC):
     needs: ClassVar[Needs] = Needs()
     cost: ClassVar[Cost] = "pass"  # shares the one pass, has passes of its own, or learns for long
     by_name: ClassVar[bool] = False  # True: in a report only where it is named
+    one_by_one: ClassVar[bool] = False  # asked text by text: so slow that a run should count them
     first_by: ClassVar[
         tuple[str, ...]
     ] = ()  # what `show` sorts by: COLUMN, -COLUMN (largest first), COLUMN=VALUE or =* (first), a<b (first)

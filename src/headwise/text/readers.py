@@ -22,6 +22,7 @@ LONGEST = 1 << 24  # bytes of a line or block; a binary file may have no line en
 MOST_CHARACTERS = 1_000_000  # of a text: no model reads more, and its words and tokens would take gigabytes to find
 LONGEST_NAME = 60  # of a column; a question as a name is about as long
 ROWS = 4096  # rows of parquet held at once
+END = "\x00"  # after the last line of a csv; no line has it
 USUAL_COLUMNS = (
     ("#1 String", "#2 String"),  # GLUE's MRPC
     ("sentence1", "sentence2"),
@@ -190,8 +191,40 @@ def read_tsv(source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[
 
 def read_csv(source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[Text]:
     """Fields between commas, which may stand in quotes and go over lines."""
-    lines = (f"{line}\n" for line in text_lines(stream, skipped))
-    return _table(source, csv.reader(lines), skipped)
+    return _table(source, _csv_rows(source, stream, skipped), skipped)
+
+
+def _csv_rows(source: Source, stream: Stream, skipped: Counter[str]) -> Iterator[list[str]]:
+    """subtle: a quote that is never closed swallows the rest of the file, which csv takes for a field; a row after
+    the last tells whether that happened."""
+    begins = 0  # the line of the row that is read; 0 before its first
+
+    def lines() -> Iterator[str]:
+        nonlocal begins
+        for number, line in enumerate(raw_lines(stream, skipped), start=1):
+            if (text := decoded(line, skipped)) is not None:
+                begins = begins or number
+                yield f"{text}\n"
+        yield END
+
+    rows = csv.reader(lines())
+    while True:
+        try:
+            row = next(rows)
+        except csv.Error as error:
+            raise InputError(
+                f"Corpus {source.name} must be a csv file, but the row of line {begins} cannot be read ({error}); is "
+                "a quote never closed there?"
+            ) from None
+        if row == [END]:
+            return
+        if row and row[-1].endswith(END):
+            raise InputError(
+                f"Corpus {source.name} must close every quote, but one that opens in the row of line {begins} is never "
+                "closed, so that all after it would be one text; close it there, or write the file anew."
+            )
+        yield row
+        begins = 0
 
 
 def _table(source: Source, rows: Iterator[list[str]], skipped: Counter[str]) -> Iterator[Text]:
@@ -203,6 +236,11 @@ def _table(source: Source, rows: Iterator[list[str]], skipped: Counter[str]) -> 
         try:
             columns, label = pick_columns(source, header)
         except InputError:
+            if skipped["invalid UTF-8"] or skipped["binary"]:
+                raise InputError(
+                    f"Corpus {source.name} must be UTF-8 text, but its first lines are not; save it as UTF-8, or say "
+                    "what it is with --kind (in Python kind=)."
+                ) from None
             refuse_texts(source, header)
             raise
         columns, label = [header.index(name) for name in columns], None if label is None else header.index(label)

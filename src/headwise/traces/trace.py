@@ -26,6 +26,8 @@ from headwise.text.written import in_a_line
 from headwise.traces.ways import WAYS, Shown
 from headwise.types import Encoding, Layer
 
+MOVED, ROUNDED = 3, 1e-9  # weights that a sentence names, and by how much one may miss itself
+
 
 @dataclass(frozen=True)
 class NullSpace:
@@ -59,13 +61,44 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Rivals:
-    """All that one weight can be while the head's output stays: the rows at both ends of its interval, and between."""
+    """All that one weight can be while the head's output stays: the rows at both ends of its interval, and between.
+
+    `tokens` are those of the keys, and `where` and `query` say whose weight it is.
+    """
 
     key: int
     own: Float[Tensor, " key"]
     low: Float[Tensor, " key"]  # with the least weight on `key`
     high: Float[Tensor, " key"]  # with the largest
     change: float  # ‖new output − output‖ / ‖output‖ of the head, the larger of both ends; no more between them
+    tokens: tuple[str, ...] = ()
+    where: str = ""  # L3.H5
+    query: str = ""  # its token
+
+    def __str__(self) -> str:
+        least, own, most = (float(row[self.key]) for row in (self.low, self.own, self.high))
+        cell = f"{self.where}, the weight from {self.query!r} to {self._named(self.key)} is {own:.3f}"
+        if most - least < ROUNDED:
+            return f"{cell}; no other gives this output of the head."
+        ends = (("least", self.low), ("largest", self.high))
+        moves = "; ".join(
+            f"at its {end} {self._moved(row)}" for end, row in ends if abs(row - self.own).max() >= ROUNDED
+        )
+        return (
+            f"{cell} and could be {least:.3f} to {most:.3f}: the head's output changes by {self.change:.0e} of its "
+            f"length.\nThe others move with it: {moves}."
+        )
+
+    __repr__ = __str__  # the end of a notebook's cell says what print says
+
+    def _named(self, key: int) -> str:
+        return f"{in_a_line(self.tokens[key : key + 1])!r} ({key})"
+
+    def _moved(self, row: Float[Tensor, " key"]) -> str:
+        """The other weights that move most to that end."""
+        by = row - self.own
+        most = [key for key in by.abs().argsort(descending=True).tolist() if key != self.key and by[key]][:MOVED]
+        return ", ".join(f"{self._named(key)} {float(by[key]):+.2g}" for key in most)
 
     def at(self, weight: float) -> Float[Tensor, " key"]:
         """The row that gives `key` this weight: from the model's own row straight to that end of the interval."""
@@ -81,6 +114,8 @@ class Trace(Shown):
     """One text through one model. `layers` are whole, unpadded and of batch size 1.
 
     `model` serves the quantities that need passes of their own; a trace that was opened from a file has none.
+    `answer` is a place in the text; what the model says to one, `trace.model.says(text)` tells: of a model that was
+    loaded without its head nothing (hw.load("demo-llm", task="causal-lm") has it).
     """
 
     model_name: str
@@ -244,7 +279,10 @@ class Trace(Shown):
         rows[:, seen] = torch.tensor(np.stack([row, *simplex.ends(row, values, place)])).to(rows)
         changed = whole.alpha[0, head].double().repeat(2, 1, 1)
         changed[:, query] = rows[1:]
-        return Rivals(key, *rows, change=max(_output_change(whole, head, each) for each in changed))
+        change = max(_output_change(whole, head, each) for each in changed)
+        tokens, name = self.keys(stack).tokens, f"L{layer}.H{head}"
+        own, low, high = rows
+        return Rivals(key, own, low, high, change, tokens, name, in_a_line([self.queries(stack).tokens[query]]))
 
     def of(self, stack: str | None = None) -> list[Layer]:
         """The layers of one stack."""

@@ -27,6 +27,7 @@ SPECIAL = {
 }
 WEIGHTS_ONLY = "Only attention weights were given, so nothing is known about the values that they weigh."
 OUTPUTS = ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")  # of transformers
+GIVEN = "Numbers as they were given."
 OFF_ONE = 0.02  # by which a row may miss 1 and still be called a softmax's: half precision over hundreds of keys
 EAGER = 'load the model with attn_implementation="eager" and call it with output_attentions=True'
 WORD_START = re.compile("^[Ġ▁ ]")
@@ -177,7 +178,7 @@ def _given(values: Float[np.ndarray, "layer head query key"]) -> Quantity:
             return raw
         layer, head, query = np.argwhere(off)[0].tolist()
         seen = f"row {query} of L{layer}.H{head} adds up to {sums[layer, head, query]:.3g}, not to 1"
-    about = f"Numbers as they were given. They do not look like attention: {seen}."
+    about = f"{GIVEN} They do not look like attention: {seen}."
     return replace(raw, label="Given numbers", about=about, rows=ROWS_UNKNOWN, unit="value", distribution=False,
                    signed=bool((values < 0).any()))  # fmt: skip
 

@@ -111,7 +111,7 @@ def page_of_trace(
         real = _real(trace)
         stacks = tuple(with_syntax(stack, syntax, None if real is None else real.model) for stack in stacks)
     opened = opening_stack(stacks)
-    start, answer = opening(opened), answer_of(trace)
+    start, (answer, vector) = opening(opened), _answer(trace)
     page = Page(
         title=written(trace.queries(trace.stacks[0])),
         model=f"{called(trace.model_name)}{getattr(trace, 'changed_by', '')}",
@@ -120,6 +120,7 @@ def page_of_trace(
         notes=(*opening_note(start, opened), *_unloaded(trace, answer), *_proof(trace)),
         start=start,
         answer=answer,
+        vector=vector,
     )
     page = with_whys(page, trace) if unasked else page
     real = _real(trace)
@@ -153,16 +154,22 @@ def _real(trace: TraceLike) -> Trace | None:
 
 def answer_of(trace: TraceLike | LongTrace) -> str:
     """What the model says to the text, or what would make it say more; empty where it is not at hand."""
+    return _answer(trace)[0]
+
+
+def _answer(trace: TraceLike | LongTrace) -> tuple[str, tuple[float, ...]]:
+    """The same, and the vector of a sentence."""
     real = trace if isinstance(trace, LongTrace) else _real(trace)
     if real is None or real.model is None:
-        return ""
+        return "", ()
     try:
         with real.model.exactly(*getattr(real, "change", ())):
             found = answered(real.model, real.text, real.target)
     except HeadwiseError:
-        return ""
-    said = unanswered(real.model) if found is None else found.says
-    return said or headless(real.model)
+        return "", ()
+    if found is None:
+        return unanswered(real.model) or headless(real.model), ()
+    return found.says, found.vector
 
 
 def _unloaded(trace: TraceLike, answer: str) -> Iterator[str]:

@@ -160,6 +160,7 @@ class Page:
     start: Mapping[str, str | int] | None = None
     answer: str = ""  # what the model itself says to the text
     off: tuple[Switched, ...] = ()  # heads that can be switched off here
+    vector: tuple[float, ...] = ()  # of a sentence, of length 1: whoever frames two pages compares them
     live: bool = False  # whoever frames the page answers what it asks: any head off, any cell why
 
 
@@ -295,6 +296,7 @@ def header_of(page: Page, below: int) -> dict[str, Any]:
             asdict(replace(one, moved=tuple((*at, rounded(share)) for *at, share in one.moved))) for one in page.off
         ],
         "live": page.live,
+        "vector": rounded(list(page.vector)) if page.live else [],
         "stacks": [stack_header(stack, below) for stack in page.stacks],
     }
 

@@ -1,9 +1,11 @@
 """Which heads are worth a look: where a page opens, and the strip of telling heads above its maps.
 
-A page opens at the head that looks most sharply at words far away (further than the next one, in texts of more than
-SHORT tokens further than REACH) and less at a neighbour, among those that are no sinks, and at the token where it
-does so most; an encoder–decoder on its cross-attention, at the head that pairs words up best. A head whose map should
-not be shown (a red lamp) gives way to one that is ENOUGH as telling, and the row of a special token to such a row.
+A page opens at the first head of its strip: the one that looks most sharply at words far away (further than the next
+one, in texts of more than SHORT tokens further than REACH) and less at a neighbour, among those that are no sinks, and
+at the token where it does so most; where there is none (in texts of a few words), at the next one told, a sink only
+where all are. An encoder–decoder opens on its cross-attention, at the head that pairs words up best. A head whose map
+should not be shown (a red lamp) gives way to one that is ENOUGH as telling, and the row of a special token to such a
+row.
 
 The strip has, of the same stack and by the same preference, the head that looks most at the previous token, at the next
 one, at its own, most far away, from a repeated word to what followed it before (induction, where words are repeated);
@@ -15,8 +17,9 @@ pattern alone; how right it is, `headwise align --gold` tells. Syntax is told wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -27,11 +30,31 @@ from headwise.viewer.payload import Side, Stack, Telling
 CLEAR = 0.25  # of the weight, from where a head is said to look at neighbours
 REPEATED = 2  # words that were there before, from where induction is looked for
 SHORT, REACH = 16, 3  # tokens of a text, and how near a word may be, to be called near
-PAIRS = "it pairs the words of both sides most clearly (by its weights; `headwise align --gold` tells how right)"
 NEIGHBOURS = {"previous token": -1, "next token": 1, "the token itself": 0}
 ENOUGH = 0.5  # of the score of the most telling one, to be preferred to it
 A_SINK = "a sink"  # the head that parks most
+PAIRS = "it pairs the words of both sides most clearly (by its weights; `headwise align --gold` tells how right)"
+DOES = {
+    "alignment": PAIRS,
+    "far words": "it looks most sharply at words further away than the next one",
+    "words": "it looks most sharply at words",
+    "previous token": "it looks most at the token before",
+    "next token": "it looks most at the next token",
+    "the token itself": "it looks most at the token itself",
+    "what came after": "it looks most, from a word said before, at what followed it then",
+    A_SINK: "it parks most",
+}
 NULL = 0.05  # of the squared weights in the null space, from where a map is unlike what reaches the output
+
+
+class Kind(NamedTuple):
+    """What a head may be told for."""
+
+    what: str
+    score: Float[np.ndarray, "layer head"]
+    least: float  # that is worth telling
+    cells: Bool[np.ndarray, "query key"]  # where in a map it is seen
+    unlit: Float[np.ndarray, "layer head"]  # the score with heads that a red lamp forbids
 
 
 @dataclass(frozen=True)
@@ -80,38 +103,32 @@ def opening_stack(stacks: Sequence[Stack]) -> Stack:
 
 
 def opening(stack: Stack) -> dict[str, str | int]:
-    """The state that a page opens with: one head, alone, and the token at which it looks most sharply."""
-    place = opening_head(stack)
-    if place is None:
+    """The state that a page opens with: one head, alone, and the token at which it does most of what it is told for."""
+    found = looks(stack)
+    if found is None:
         return {}
+    kind, place = _told(stack, found)[0]
     layer, head = stack.quantities[0].layers[place[0]], stack.quantities[0].heads[place[1]]
-    return {"stack": stack.name, "layer": layer, "head": head, "heads": str(head), "token": _token(stack, place)}
+    token = _token(stack, found, kind, place)
+    return {"stack": stack.name, "layer": layer, "head": head, "heads": str(head), "token": token}
 
 
 def opening_head(stack: Stack) -> tuple[int, int] | None:
-    """The place of the head that looks most sharply at words far away, in cross-attention of the one that pairs words
-    up best; never a sink's, and of one that no red lamp forbids where such a one is nearly as telling.
-
-    Its score is the mean over rows of the largest weight on such a word, or `paired_weight`. Where all heads are sinks,
-    they compete.
-    """
+    """The place of the first head of the strip: no sink's, unless all heads are sinks."""
     found = looks(stack)
-    if found is None:
-        return None
-    score = _opening_score(found)
-    layer, head = np.unravel_index(int(preferred(score, ~found.forbidden).argmax()), score.shape)
-    return int(layer), int(head)
+    return None if found is None else _told(stack, found)[0][1]
 
 
-def _shown_first(score: Float[np.ndarray, "layer head"], found: Looks, least: float) -> Float[np.ndarray, "layer head"]:
-    """The score without sinks; of heads that may be shown alone where such a one is nearly as telling, and enough."""
-    score = np.where(found.sinks, -1.0, score)
-    return preferred(score, ~found.forbidden & (score >= least))
-
-
-def _opening_score(found: Looks) -> Float[np.ndarray, "layer head"]:
-    score = _sharpness(found) if found.square else paired_weight(found)
-    return score if found.sinks.all() else np.where(found.sinks, -1.0, score)
+def _shown_first(
+    what: str,
+    score: Float[np.ndarray, "layer head"],
+    found: Looks,
+    least: float,
+    cells: Bool[np.ndarray, "query key"],
+) -> Kind:
+    """Without sinks; of heads that may be shown alone where such a one is nearly as telling, and enough."""
+    without = np.where(found.sinks, -1.0, score)
+    return Kind(what, preferred(without, ~found.forbidden & (without >= least)), least, cells, without)
 
 
 def preferred(score: np.ndarray, those: np.ndarray) -> np.ndarray:
@@ -126,26 +143,31 @@ def preferred(score: np.ndarray, those: np.ndarray) -> np.ndarray:
     return np.where(those, score, -1.0) if best > 0 and best >= ENOUGH * score.max() else score
 
 
-def _token(stack: Stack, place: tuple[int, int]) -> int:
-    found = looks(stack)
-    assert found is not None
-    weight = np.where(found.far, found.alpha[place], 0.0)
-    if found.square:
-        return int(weight.max(-1).argmax())
-    paired = np.where(mutual(weight), weight, 0.0).max(-1)
-    return int(preferred(paired, ~np.array(stack.queries.special, bool)).argmax())
+def _token(stack: Stack, found: Looks, kind: Kind, place: tuple[int, int]) -> int:
+    weight = np.where(kind.cells, found.alpha[place], 0.0)
+    most = (weight if found.square else np.where(mutual(weight), weight, 0.0)).max(-1)
+    return int(preferred(most, ~np.array(stack.queries.special, bool)).argmax())
 
 
 def opening_note(start: Mapping[str, str | int], stack: Stack) -> tuple[str, ...]:
-    """Says that the first head shown was picked for its look, so that nobody takes it for a typical one."""
-    found, place = looks(stack), opening_head(stack)
-    if "head" not in start or found is None or place is None:
+    """Says what the first head was picked for, so that none takes it for a typical one, and if it may not be shown."""
+    found = looks(stack)
+    if "head" not in start or found is None:
         return ()
-    score = _opening_score(found)
-    among = "the heads here that no red lamp forbids" if score[place] < score.max() else "all heads here"
-    does = PAIRS if start.get("stack") == "cross" else "it looks most sharply at words further away than the next one"
-    chosen = f"The page opens at L{start['layer']}.H{start['head']}: of {among} {does}."
-    return (f"{chosen} It was chosen for that and is not a typical head.",)
+    kind, place = _told(stack, found)[0]
+    if found.sinks.all():
+        among = "all heads here are sinks, and of these"
+    else:
+        allowed = kind.unlit[place] < kind.unlit.max()
+        among = "of the heads here that no red lamp forbids" if allowed else "of all heads here"
+    chosen = f"The page opens at L{start['layer']}.H{start['head']}: {among} {DOES[kind.what]}."
+    return (f"{chosen} It was chosen for that and is not a typical head.{_only_to_look_at(found, place)}",)
+
+
+def _only_to_look_at(found: Looks, place: tuple[int, int]) -> str:
+    if found.forbidden.all():
+        return " By the lamps no head of this text may be shown as what it did, so that this one is only to look at."
+    return " By its lamps it should not be shown as what it did; it is only to look at." * bool(found.forbidden[place])
 
 
 def telling(stack: Stack) -> tuple[Telling, ...]:
@@ -153,14 +175,16 @@ def telling(stack: Stack) -> tuple[Telling, ...]:
     found = looks(stack)
     if found is None:
         return ()
-    maps, strip, seen = stack.quantities[0], [], set()
-    for what, score, least in _kinds(stack, found):
-        place = tuple(int(at) for at in np.unravel_index(int(np.nan_to_num(score).argmax()), score.shape))
-        if score[place] >= least and place not in seen:
-            seen.add(place)
-            what = named(what, sink=bool(found.sinks[place]))
-            strip.append(Telling(what, maps.layers[place[0]], maps.heads[place[1]], float(score[place])))
-    return tuple(strip)
+    maps = stack.quantities[0]
+    return tuple(
+        Telling(
+            named(kind.what, sink=bool(found.sinks[place])),
+            maps.layers[place[0]],
+            maps.heads[place[1]],
+            float(kind.score[place]),
+        )
+        for kind, place in _told(stack, found)
+    )
 
 
 def named(what: str, *, sink: bool) -> str:
@@ -172,25 +196,50 @@ def named(what: str, *, sink: bool) -> str:
     return f"{what} (a sink here)" if sink and what != A_SINK else what
 
 
-def _kinds(stack: Stack, found: Looks) -> Iterator[tuple[str, Float[np.ndarray, "layer head"], float]]:
-    """What a head may be told for, the score of every head for it, and the least score that is worth telling."""
+def _told(stack: Stack, found: Looks) -> list[tuple[Kind, tuple[int, int]]]:
+    """What is told, of which place; a page opens at the first. What only the lamps tell comes last."""
+    told = _best(_doing(stack, found)) or _best([_any_words(found)])
+    return _best([*(kind for kind, _ in told), *_by_lamps(stack, found)])
+
+
+def _best(kinds: Iterable[Kind]) -> list[tuple[Kind, tuple[int, int]]]:
+    """The best head of each kind that has one; each head once."""
+    best: dict[tuple[int, int], Kind] = {}
+    for kind in kinds:
+        layer, head = np.unravel_index(int(np.nan_to_num(kind.score).argmax()), kind.score.shape)
+        if kind.score[layer, head] >= kind.least:
+            best.setdefault((int(layer), int(head)), kind)
+    return [(kind, place) for place, kind in best.items()]
+
+
+def _doing(stack: Stack, found: Looks) -> Iterator[Kind]:
+    """What a head that is no sink may be told for."""
     if not found.square:
-        yield "alignment", _shown_first(paired_weight(found), found, CLEAR), CLEAR
-    yield ("far words" if found.square else "words"), _shown_first(_sharpness(found), found, 0.0), 0.0
+        yield _shown_first("alignment", paired_weight(found), found, CLEAR, found.far)
+    yield _shown_first("far words" if found.square else "words", _sharpness(found), found, 0.0, found.far)
     if found.square:
         for what, offset in NEIGHBOURS.items():
-            yield what, _shown_first(_at(found, offset), found, CLEAR), CLEAR
+            there = np.eye(*found.words.shape, k=offset, dtype=bool)
+            yield _shown_first(what, _at(found, offset), found, CLEAR, there)
         after = followers(stack.queries)
         if (rows := after.any(-1)).sum() >= REPEATED:
             follows = np.where(after, found.alpha, 0.0).sum(-1)[..., rows].mean(-1)
-            yield "what came after", _shown_first(follows, found, CLEAR), CLEAR
-    if stack.facts is not None:
-        parked = np.where(found.words, 0.0, found.alpha).sum(-1).mean(-1)
-        yield A_SINK, np.where(found.sinks, parked, -1.0), 0.0
-        unique = np.array(
-            [[lit.unique.colour == "green" or lit.unique.held for lit in row] for row in stack.facts.lamps]
-        )
-        yield "least unique", np.where(unique, -1.0, stack.facts.null_share.astype(float)), NULL
+            yield _shown_first("what came after", follows, found, CLEAR, after)
+
+
+def _any_words(found: Looks) -> Kind:
+    """Where no head does anything else: of words near or far."""
+    return _shown_first("words", np.where(found.words, found.alpha, 0.0).max(-1).mean(-1), found, 0.0, found.words)
+
+
+def _by_lamps(stack: Stack, found: Looks) -> Iterator[Kind]:
+    if stack.facts is None:
+        return
+    parked = np.where(found.words, 0.0, found.alpha).sum(-1).mean(-1)
+    yield Kind(A_SINK, np.where(found.sinks, parked, -1.0), 0.0, ~found.words, parked)
+    unique = np.array([[lit.unique.colour == "green" or lit.unique.held for lit in row] for row in stack.facts.lamps])
+    share = stack.facts.null_share.astype(float)
+    yield Kind("least unique", np.where(unique, -1.0, share), NULL, ~found.words, share)
 
 
 def followers(side: Side) -> Bool[np.ndarray, "query key"]:

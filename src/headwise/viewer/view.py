@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import inspect
 import tempfile
+import warnings
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,13 @@ from headwise.results.files import write_files
 from headwise.traces import WAYS, LongTrace
 from headwise.viewer import long, senses
 from headwise.viewer.build import frame_of, framed, html_of
-from headwise.viewer.of_tensors import page_of_tensors
+from headwise.viewer.of_tensors import GIVEN, page_of_tensors
 from headwise.viewer.of_trace import TraceLike, page_of_trace
 from headwise.viewer.payload import BUDGET, Page
+
+LARGE = 20 * 2**20  # bytes of a page, above which the way to a smaller one is told
+SMALLER = "model.trace(text, keep='top'), fewer quantities= or a shorter text makes it smaller"
+FEWER = "include_layers=[…], include_heads=[…] or a shorter text makes it smaller"
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,7 @@ class View:
 
     page: Page
     budget: int = BUDGET
+    smaller: str = ""  # how it becomes so, said of a large page; the command line says it in its own words
 
     def __repr__(self) -> str:
         stacks = ", ".join(f"{stack.name} {len(stack.queries)} × {len(stack.keys)}" for stack in self.page.stacks)
@@ -42,7 +48,11 @@ class View:
     def save(self, path: str | Path) -> Path:
         """Write the page to one file that needs no network; its folder must exist."""
         check_folder(Path(path))
-        return written(self.html(), Path(path))
+        html = self.html()
+        if len(html) > LARGE and self.smaller:
+            said = f"{path} is large, {len(html) / 2**20:.1f} MB, and takes long to open: {self.smaller}."
+            warnings.warn(said, stacklevel=2)
+        return written(html, Path(path))
 
     def show(self) -> View | Path:
         """In a notebook, this object, which the notebook displays; elsewhere a file opened in the browser."""
@@ -90,7 +100,7 @@ def view(
     if isinstance(attention, TraceLike):
         if tokens is not None or sentence_b_start is not None:
             raise InputError("A trace has its own tokens; pass it alone: hw.view(trace).")
-        return view_of(attention, budget=budget, **bertviz)
+        return replace(view_of(attention, budget=budget, **bertviz), smaller=SMALLER)
     if asked := NEURONS & {*bertviz}:
         raise InputError(
             f"neuron_view's {min(asked)} is not taken, as tensors alone have no queries and keys; "
@@ -101,7 +111,11 @@ def view(
             "After sentence_b_start every argument goes by its name, as in hw.view(…, layer=3, heads=[1])."
         )
     check_choices(bertviz, page_of_tensors, "A page of tensors", aside=("budget",))
-    return View(page_of_tensors(attention, tokens, sentence_b_start, **bertviz), budget)
+    page = page_of_tensors(attention, tokens, sentence_b_start, **bertviz)
+    for about in dict.fromkeys(stack.quantities[0].quantity.about for stack in page.stacks):
+        if about.startswith(GIVEN):
+            warnings.warn(about, stacklevel=2)
+    return View(page, budget, FEWER)
 
 
 NEURONS = {"model_type", "tokenizer", "sentence_a", "sentence_b"}  # bertviz's neuron_view runs the model itself
@@ -141,7 +155,7 @@ def save_page(trace: TraceLike, path: str | Path, *, budget: int = BUDGET, **cho
     check_folder(Path(path))  # before the page is made, which may take a while
     if (own := _own_page(trace, **choices)) is not None:
         return written(own, Path(path))
-    return view_of(trace, budget=budget, **choices).save(path)
+    return replace(view_of(trace, budget=budget, **choices), smaller=SMALLER).save(path)
 
 
 @WAYS.add("show", "The viewer, in a notebook in place, elsewhere in the browser.")

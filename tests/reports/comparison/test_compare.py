@@ -218,6 +218,19 @@ def test_models_of_different_sizes_are_matched_by_profile_and_refused_by_positio
         compare(a, b, corpus=corpus, out=tmp_path / "rows", match="attention")
 
 
+def test_what_cannot_be_compared_is_refused_before_anything_is_run(load, corpus, tmp_path, monkeypatch):
+    """Both models read the whole corpus first."""
+    monkeypatch.setattr("headwise.reports.comparison.run.run", lambda *_, **__: pytest.fail("it was run"))
+    a, b = load("tiny:bert"), load("demo")
+    says = f"but {a.name} has 3 layers of 4 heads and {b.name} 6 layers of 12 heads; use --match profile."
+    with pytest.raises(InputError, match=f"{re.escape(says)}$"):
+        compare(a, b, corpus=corpus, out=tmp_path / "places")
+    with pytest.raises(InputError, match=f"stack 'encoder', but {a.name} has self"):
+        compare(load("tiny:bart"), a, corpus=corpus, out=tmp_path / "stacks", match="profile")
+    with pytest.raises(InputError, match="at least 10 documents, but there are 4"):
+        compare(a, load("tiny:roberta"), corpus=corpus, first=4, out=tmp_path / "few")
+
+
 def test_what_cannot_be_compared_is_refused_with_the_reason(load, corpus, other, tmp_path):
     a, b = load("tiny:bert"), load("tiny:roberta")
     with pytest.raises(InputError, match="same tokens, but text 0"):
@@ -257,6 +270,10 @@ def test_the_command_says_what_it_found_and_the_page_needs_nothing(corpus, tmp_p
     assert "<script" not in page
     assert not stray(page)
     assert ("title", "tiny:bert and tiny:roberta compared") in words(page)
+    assert (
+        "clear asks for 95 % confidence about all 96 at once (Holm&#x27;s correction), so an interval may leave out 0 "
+        "where clear says no." in page
+    )
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "default-src 'none'" in page
     assert page.count("<img") == 3

@@ -6,25 +6,41 @@ from __future__ import annotations
 
 import polars as pl
 
-from headwise.reports.comparison.page import findings, page_of, sinks, sized
+from headwise.reports.comparison.page import figures_of, findings, page_of, sinks, sized
 
 PARTS = ("to_first", "to_separator", "to_punctuation")
 
 
 def table(heads: list[tuple[float, float]]) -> pl.DataFrame:
     """Heads by what is parked in a and b, in three parts."""
-    rows = [("self", f"L0.H{at}", what, a / 3, b / 3) for at, (a, b) in enumerate(heads) for what in PARTS]
-    return pl.DataFrame(rows, schema=["stack", "name", "what", "a", "b"], orient="row")
+    rows = [("self", f"L0.H{at}", f"L0.H{at}", what, a / 3, b / 3) for at, (a, b) in enumerate(heads) for what in PARTS]
+    return pl.DataFrame(rows, schema=["stack", "name", "matched", "what", "a", "b"], orient="row")
 
 
 def test_sinks_are_counted_and_named() -> None:
     said = (
-        "Sinks (half of the weight or more on no word): 1 of 3 heads of A, and 2 of the heads of B that are compared "
-        "with them. By the names in A, new in B: L0.H1, L0.H2; gone: L0.H0."
+        "Sinks (half of the weight or more on no word): 1 of 3 heads of m on a.txt, and 2 of m on b.txt. From m on a.txt "
+        "to m on b.txt, new: L0.H1, L0.H2; gone: L0.H0."
     )
-    assert sinks(table([(0.5, 0.49), (0.2, 0.6), (0.1, 0.5)]), "A", "B") == [said]
-    assert sinks(table([(0.6, 0.7)]), "A", "B")[0].endswith("with them. By the names in A, new in B: none; gone: none.")
-    assert sinks(table([(0.1, 0.9)] * 5), "A", "B")[0].endswith("new in B: L0.H0, L0.H1, L0.H2 and 2 more; gone: none.")
+    heads = table([(0.5, 0.49), (0.2, 0.6), (0.1, 0.5)])
+    assert sinks(heads, "m on a.txt", "m on b.txt") == [said]
+    assert sinks(table([(0.6, 0.7)]), "A", "B")[0].endswith("1 of B. From A to B, new: none; gone: none.")
+    assert sinks(table([(0.1, 0.9)] * 5), "A", "B")[0].endswith("new: L0.H0, L0.H1, L0.H2 and 2 more; gone: none.")
+    elsewhere = heads.with_columns(matched=pl.lit("L1.H1"))
+    assert sinks(elsewhere, "A", "B")[0].endswith(
+        "1 of 3 heads of A, and 2 of the heads of B that are compared with them. By the names of the heads of A, new: "
+        "L0.H1, L0.H2; gone: L0.H0."
+    )
+
+
+def test_the_figure_says_how_many_heads_are_not_compared() -> None:
+    """“White at zero” was also the colour of heads that were not compared."""
+    rows = differences([("L0.H0", "next", 0.5, 0.4, True), ("L0.H1", "next", 0.5, 0.5, False)])
+    rows = rows.with_columns(layer=pl.lit(0), head=pl.Series([0, 1]), matched_layer=pl.lit(0), cost=pl.lit(0.1))
+    for heads, said in ((2, []), (3, ["Grey: not compared, 1 of 3 heads of A that have no partner."])):
+        charts = figures_of(rows, "A", "B", {**CHOSEN, "match": "profile"}, {"self": [1, heads, 8]})
+        caption = charts["changes"].to_dict()["title"]["subtitle"]
+        assert caption[1:] == ["Rows and columns are the heads of A.", *said]
 
 
 def test_other_studies_say_nothing_of_sinks() -> None:

@@ -7,7 +7,7 @@ export interface About {
   quantities: { name: string; label: string }[];
   limits: { characters: number; tokens: number };
   results: string;
-  examples: Record<string, string[]>; // by model: texts to begin with
+  examples: Record<string, [text: string, pair: string][]>; // by model: texts to begin with
   masks: Record<string, string | null>; // by model: the token that hides a word
 }
 
@@ -40,6 +40,7 @@ export interface Result {
   heads: string[]; // whose texts the table has, if it is one of `strongest`
   head: string; // the one whose texts these are; empty for all
   columns: string[];
+  few: number; // columns, the first, that are shown unasked
   rows: Value[][];
   total: number;
 }

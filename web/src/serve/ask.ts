@@ -30,7 +30,7 @@ export class Ask {
   ) {
     this.pane = new Pane(theme, (words, bad, share) => this.say(words, bad, share));
     this.beside = new Beside(theme, (model) => about.masks[model] ?? null);
-    this.text.value = about.examples[about.models[0]!]?.[0] ?? "";
+    [this.text.value, this.pair.value] = about.examples[about.models[0]!]?.[0] ?? ["", ""];
     this.text.maxLength = this.pair.maxLength = about.limits.characters;
     setOptions(this.model, about.models.map((name) => [name, about.called[name] ?? name]), about.models[0]!);
     const sets = about.sets.map((name): [string, string] => [name, SETS[name] ?? name]);
@@ -63,7 +63,7 @@ export class Ask {
   /** Texts to begin with, of the chosen model. */
   private offer(): void {
     const texts = this.about.examples[this.model.value] ?? [];
-    const button = (text: string) => el("button", { type: "button", class: "quiet", title: text, click: () => (this.text.value = text) }, cut(text));
+    const button = ([text, pair]: [string, string]) => el("button", { type: "button", class: "quiet", title: [text, pair].filter(Boolean).join("\n"), click: () => ([this.text.value, this.pair.value] = [text, pair]) }, cut(text));
     this.examples.replaceChildren(...(texts.length ? [el("span", {}, "for example:"), ...texts.map(button)] : []));
   }
 

@@ -1,9 +1,10 @@
 // The same question about a changed text, in a second frame: words edited, or masked by a click; both frames look at one head.
-// Where there is no room beside the first, the second stands under it, and a line above both says the two answers.
+// Where there is no room beside the first, the second stands under it, and a line above both says the two answers. Of two
+// sentences it says how near their vectors are, wherever they stand.
 
 import { el } from "../dom";
 import { visible } from "../page";
-import { turned } from "../turned";
+import { compared, turned } from "../turned";
 import { Pane } from "./pane";
 import type { Theme } from "./theme";
 
@@ -82,7 +83,11 @@ export class Beside {
   /** Both answers in one line, once both are there; it is brought up where the panes stand under one another. */
   private say(): void {
     if (!this.first || this.first.answer === null || this.pane.answer === null || this.pane.node.hidden) return;
-    this.line.replaceChildren(...turned(visible(this.first.answer || "no answer"), visible(this.pane.answer || "no answer")));
+    const [before, after] = [this.first, this.pane].map((pane) => visible(pane.answer || "no answer")) as [string, string];
+    const vectors: [number[], number[]] = [this.first.vector, this.pane.vector];
+    const sentences = vectors[0].length > 0 && vectors[0].length === vectors[1].length;
+    this.line.replaceChildren(...(sentences ? compared(before, after, vectors) : turned(before, after)));
+    this.line.classList.toggle("compared", sentences);
     this.line.hidden = false;
     if (!this.fresh) return;
     this.fresh = false;

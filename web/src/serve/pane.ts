@@ -21,6 +21,7 @@ export class Pane {
   twin: Pane | null = null;
   asked: Question | null = null;
   answer: string | null = null; // what the model says to the text that is shown, once its page has opened
+  vector: number[] = []; // of a sentence encoder, that text's, of length 1
   drawn: (() => void) | null = null; // called when a page has opened and said its answer
   private job: Job | null = null;
   private hash = "";
@@ -84,12 +85,13 @@ export class Pane {
   }
 
   /** The page in the frame wishes a head switched off, or says where it is. */
-  private heard(data: { headwise?: string; head?: unknown; hash?: unknown; answer?: unknown } | null): void {
+  private heard(data: { headwise?: string; head?: unknown; hash?: unknown; answer?: unknown; vector?: unknown } | null): void {
     const state = new URLSearchParams(String(data?.hash).replace(/^#/, ""));
     state.delete("theme");
     if (data?.headwise === "at") {
       this.hash = state.toString();
       this.twin?.frame?.contentWindow?.postMessage({ headwise: "go", hash: this.place }, "*");
+      this.vector = Array.isArray(data.vector) ? data.vector.map(Number) : [];
       if (typeof data.answer === "string") (this.answer = data.answer), this.drawn?.();
     }
     if (data?.headwise !== "off" || !this.asked || !HEAD.test(String(data.head))) return;

@@ -135,20 +135,34 @@ const amount = (count: number | null, thing: string): string => `${count === nul
 
 const when = (time: string): string => time.slice(0, 16).replace("T", " ");
 
-/** The table; a click on a column sorts by it, a second one the other way. */
-function sheet({ columns, rows }: Result): HTMLElement {
-  const body = el("tbody");
-  const fill = (sorted: Value[][]) => body.replaceChildren(...sorted.map((row) => el("tr", {}, ...row.map((value, at) => cell(value, columns[at]!)))));
-  let [by, down] = [-1, false];
+/** The table; a click on a column sorts by it, a second one the other way; a button shows the columns that say less. */
+function sheet({ columns, rows, few }: Result): HTMLElement {
+  let [by, down, all, sorted] = [-1, false, few === columns.length, rows];
+  const table = el("table", {});
   const sort = (at: number) => {
     down = by === at && !down;
     by = at;
-    fill([...rows].sort((a, b) => (down ? -1 : 1) * order(a[at]!, b[at]!)));
+    sorted = [...rows].sort((a, b) => (down ? -1 : 1) * order(a[at]!, b[at]!));
+    fill();
   };
-  fill(rows);
-  const heads = columns.map((name, at) => el("th", {}, el("button", { "data-column": name, click: () => sort(at) }, name)));
-  return el("div", { class: "sheet", tabindex: 0 }, el("table", {}, el("thead", {}, el("tr", {}, ...heads)), body));
+  const fill = () => {
+    const shown = columns.slice(0, all ? columns.length : few);
+    const heads = shown.map((name, at) => el("th", {}, el("button", { "data-column": name, click: () => sort(at) }, name)));
+    const body = sorted.map((row) => el("tr", {}, ...shown.map((name, at) => cell(row[at]!, name, all ? "" : interval(row, columns, name)))));
+    table.replaceChildren(el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...body));
+  };
+  fill();
+  const toggle: HTMLButtonElement = el("button", { type: "button", "data-tool": "columns", "aria-pressed": "false", click: () => ((all = !all), toggle.setAttribute("aria-pressed", String(all)), fill()) }, "All columns");
+  return el("div", { class: "table" }, ...(all ? [] : [toggle]), el("div", { class: "sheet", tabindex: 0 }, table));
 }
+
+/** The interval of a number, where the table has its ends in columns of their own. */
+function interval(row: Value[], columns: string[], name: string): string {
+  const [low, high] = ["_low", "_high"].map((end) => row[columns.indexOf(name + end)]);
+  return typeof low === "number" && typeof high === "number" ? ` (${short(low, 3)} to ${short(high, 3)})` : "";
+}
+
+const short = (value: number, digits: number): string => (Number.isInteger(value) ? String(value) : Number(value.toPrecision(digits)).toString());
 
 /** Numbers by size, others by name; what is missing last. */
 function order(a: Value, b: Value): number {
@@ -156,8 +170,8 @@ function order(a: Value, b: Value): number {
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
 }
 
-/** `name`, that of its column, stands before it where a row is a card (serve.css). */
-function cell(value: Value, name: string): HTMLElement {
+/** `name`, that of its column, stands before it where a row is a card (serve.css); `within`: its interval. */
+function cell(value: Value, name: string, within: string): HTMLElement {
   if (typeof value !== "number") return el("td", { class: String(value).length > LONG ? "text" : "", "data-name": name }, value === null ? "–" : String(value));
-  return el("td", { class: "number", title: String(value), "data-name": name }, Number.isInteger(value) ? String(value) : Number(value.toPrecision(4)).toString());
+  return el("td", { class: "number", title: String(value), "data-name": name }, short(value, within ? 3 : 4), within);
 }

@@ -81,13 +81,17 @@ def square_error(values: Values) -> Float[ndarray, " number"]:
     return _share(mean((values - mean(values)) ** 2), count(values) - 1)
 
 
-def resampled(values: Values, resamples: int, rng: np.random.Generator) -> Float[ndarray, "draw number"]:
-    """How far the mean over documents drawn with replacement is from the mean over all of them."""
-    documents = len(values)
+def check_enough(documents: int) -> None:
     if documents < FEWEST:
         raise InputError(
             f"Intervals need at least {FEWEST} documents, but there are {documents}; give a larger corpus."
         )
+
+
+def resampled(values: Values, resamples: int, rng: np.random.Generator) -> Float[ndarray, "draw number"]:
+    """How far the mean over documents drawn with replacement is from the mean over all of them."""
+    documents = len(values)
+    check_enough(documents)
     there, centred = (~np.isnan(values)).astype(float), np.nan_to_num(values - mean(values))
     blocks = []
     for start in range(0, resamples, BLOCK):

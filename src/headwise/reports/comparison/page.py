@@ -13,18 +13,11 @@ import polars as pl
 from headwise.lamps import Head, is_sink, lamps
 from headwise.plots.differences import against, change_grids, matching
 from headwise.plots.theme import themed
+from headwise.plots.titles import TITLES
 from headwise.results.shown import number
 from headwise.traces.lamps import head_of
 from headwise.viewer.build import ascii_text, digest
 
-TITLES = {
-    "to_first": "to the first token", "to_separator": "to separators", "to_punctuation": "to periods and commas",
-    "to_other": "to other tokens", "previous": "to the previous token", "current": "to itself",
-    "next": "to the next token", "entropy": "entropy (nats)", "null_share": "share that changes nothing",
-    "unique_rows": "rows that no others replace", "loose": "room to move", "carried": "follows the weights",
-    "parked": "parked on no word", "sent": "sent from where it is parked",
-    "neighbour": "to one neighbour",
-}  # fmt: skip
 PARKED = ("to_first", "to_separator", "to_punctuation")
 NEIGHBOURS = ("previous", "current", "next")
 SHARES = ("to_first", "to_separator", "to_punctuation", "to_other", "previous", "current", "next")
@@ -78,18 +71,27 @@ def titles_of(table: pl.DataFrame) -> dict[str, str]:
     return {str(name): TITLES.get(str(name), str(name)) for name in names}
 
 
-def figures_of(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """`changes`, `against`, and `matching` where heads were matched by what they do; of every stack."""
+def figures_of(
+    table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any], stacks: Mapping[str, Sequence[int]]
+) -> dict[str, Any]:
+    """`changes`, `against`, and `matching` where heads were matched by what they do; of every stack.
+
+    `stacks`: the layers and heads of a.
+    """
     charts: dict[str, Any] = {}
     for at, (key, part) in enumerate(table.group_by("stack", maintain_order=True)):
         tail, where = (f"-{key[0]}", f", {key[0]}") if at else ("", "")
         titles = titles_of(part)
         dots = "A dot: clear of chance, all heads and numbers at once." if chosen["intervals"] else "No intervals here."
+        layers, heads = stacks[str(key[0])][:2]
+        left = layers * heads - part["name"].n_unique()
+        grey = [f"Grey: not compared, {left} of {layers * heads} heads of {a} that have no partner."] if left else []
         charts[f"changes{tail}"] = themed(
-            change_grids(part, titles),
+            change_grids(part, titles, layers=layers, heads=heads),
             f"What changes from {a} to {b}{where}",
             f"Purple: more in {b}; orange: less. Each grid has its scale, white at zero. {dots}",
             f"Rows and columns are the heads of {a}.",
+            *grey,
         )
         charts[f"against{tail}"] = themed(
             against(part, titles, a=a, b=b),
@@ -98,9 +100,8 @@ def figures_of(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -
             + (" Bars are 95 % intervals of the difference." if chosen["intervals"] else ""),
         )
         if chosen["match"] != "position":
-            heads = part.unique("name", maintain_order=True)
             charts[f"matching{tail}"] = themed(
-                matching(heads, a=a, b=b, unit=COSTS[chosen["match"]]),
+                matching(part.unique("name", maintain_order=True), a=a, b=b, unit=COSTS[chosen["match"]]),
                 "Which layers correspond",
                 f"How many heads of each layer of {a} were matched with heads of which layer of {b}, and how alike",
                 "these are on average.",
@@ -116,7 +117,7 @@ def page_of(manifest: Mapping[str, Any], table: pl.DataFrame, charts: Mapping[st
     policy = f"default-src 'none'; img-src data:; style-src '{digest(STYLE)}'; base-uri 'none'; form-action 'none'"
     sentences = "".join(f"<p>{ascii_text(line)}</p>" for line in findings(table, a, b, chosen))
     cautions = "".join(f"<li>{ascii_text(line)}</li>" for line in cautions_of(chosen))
-    clear = "Clear or not. " if chosen["intervals"] else ""
+    clear = f"{ascii_text(CLEAR_OF.format(len(table)))} " if chosen["intervals"] else ""
     sides = f'<p class="muted">{ascii_text(f"a is {a}, b is {b}; a difference is b − a.")}</p>'
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -134,6 +135,10 @@ def page_of(manifest: Mapping[str, Any], table: pl.DataFrame, charts: Mapping[st
 
 
 AT_ONCE = "none of these is an accident of which texts were read"
+CLEAR_OF = (
+    "Low and high are a 95 % interval of one difference; clear asks for 95 % confidence about all {0:,} at once "
+    "(Holm's correction), so an interval may leave out 0 where clear says no."
+)
 NONE_CLEAR = "none is shown to be more than an accident of which texts were read"
 
 
@@ -228,11 +233,12 @@ def sinks(table: pl.DataFrame, a: str, b: str) -> list[str]:
     new, gone = (
         [name for name, x, y in zip(names, *sides, strict=True) if y and not x] for sides in ((was, now), (now, was))
     )
-    return [
-        f"Sinks (half of the weight or more on no word): {sum(was)} of {len(names)} heads of {a}, and {sum(now)} of "
-        f"the heads of {b} that are compared with them. By the names in {a}, new in {b}: {_few(new)}; gone: "
-        f"{_few(gone)}."
-    ]
+    here = f"Sinks (half of the weight or more on no word): {sum(was)} of {len(names)} heads of {a}"
+    changed = f"new: {_few(new)}; gone: {_few(gone)}."
+    if table["name"].equals(table["matched"]):
+        return [f"{here}, and {sum(now)} of {b}. From {a} to {b}, {changed}"]
+    there = f"{sum(now)} of the heads of {b} that are compared with them"
+    return [f"{here}, and {there}. By the names of the heads of {a}, {changed}"]
 
 
 def otherwise_judged(table: pl.DataFrame, a: str, b: str) -> list[str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,10 @@ from headwise.models.load import load
 from headwise.models.model import Model
 from headwise.reports.comparison.distances import between
 from headwise.reports.comparison.formulas import (
+    FEWEST,
     RESAMPLES,
     Difference,
+    check_enough,
     kept,
     matched,
     mean,
@@ -75,6 +78,26 @@ class Side:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """One of the two before anything is run: a stored result, or a model and the corpus that it will read."""
+
+    result: Result | None = None
+    model: Model | None = None
+    corpus: CorpusSpec | None = None
+
+    @property
+    def name(self) -> str:
+        return self.model.name if self.model is not None else self.result.manifest["model"]["name"]  # type: ignore[union-attr]
+
+    @property
+    def stacks(self) -> Mapping[str, Sequence[int]]:
+        """The layers and heads of every stack."""
+        if self.model is None:
+            return {stack: sizes[:2] for stack, sizes in self.result.manifest["stacks"].items()}  # type: ignore[union-attr]
+        return {stack: [self.model.layers(stack), self.model.heads(stack)] for stack in self.model.stacks}
+
+
+@dataclass(frozen=True)
 class Match:
     """Which head of b (by place) each head of a is compared with; what it costs, and how surely it is this one."""
 
@@ -112,9 +135,14 @@ def compare(
         raise InputError(f"A stored result cannot be run on another corpus, but {a} is one; name a second result.")
     chosen = {"study": study, "match": match, "texts": texts, "resamples": resamples, "seed": seed}
     with claim(out):
-        first = _side(a, Path(out) / "a", corpus, study, seed, options)
+        asked = _asked(a, corpus, study, options)
         same = b is None or (b == a and isinstance(a, str))
-        second = _side(first.model or a if same else b, Path(out) / "b", corpus_b or corpus, study, seed, options)  # type: ignore[arg-type]
+        other = _asked(asked.model or a if same else b, corpus_b or corpus, study, options)  # type: ignore[arg-type]
+        if study in BY_TEXT:
+            _check_asked(asked, other, match)
+        first, second = (
+            _side(side, Path(out) / place, study, seed, options) for side, place in ((asked, "a"), (other, "b"))
+        )
         _check_sides(first, second)
         say("matching heads, and drawing the texts anew for intervals")
         table, told = _compared(first, second, chosen, options)
@@ -122,19 +150,41 @@ def compare(
         return _written(Path(out), first, second, table, {**chosen, **told})
 
 
-def _side(
-    source: str | Model, folder: Path, corpus: str | Path, study: str, seed: int, options: Mapping[str, Any]
-) -> Side:
+LOADING, READING = ("task", "dtype", "device"), ("kind", "columns", "segments", "label", "first")
+
+
+def _asked(source: str | Model, corpus: str | Path, study: str, options: Mapping[str, Any]) -> Asked:
     if isinstance(source, str) and (Path(source) / MANIFEST).is_file():
-        return Side(open_result(source, RUN))
-    loading = {key: options[key] for key in ("task", "dtype", "device") if key in options}
+        return Asked(open_result(source, RUN))
+    loading = {key: options[key] for key in LOADING if key in options}
     if isinstance(source, str) and options.get("task") is None and STUDIES[study].own_head:
         loading["task"] = own_task(source)
     model = load(source, **loading) if isinstance(source, str) else source
-    reading = {key: options[key] for key in ("kind", "columns", "segments", "label", "first") if key in options}
-    opened = open_corpus(corpus, **reading)
-    rest = {key: value for key, value in options.items() if key not in (*loading, *reading)}
-    return Side(run(study, model, corpus=opened, out=folder, seed=seed, **rest)[study], model, opened)
+    return Asked(None, model, open_corpus(corpus, **{key: options[key] for key in READING if key in options}))
+
+
+def _check_asked(a: Asked, b: Asked, match: str) -> None:
+    """What would be refused after the run is refused before it."""
+    for stack, sizes in a.stacks.items():
+        if stack not in b.stacks:
+            raise InputError(f"Both models must have the stack {stack!r}, but {b.name} has {', '.join(b.stacks)}.")
+        if match == "position" and list(sizes) != list(b.stacks[stack]):
+            one, other = (f"{layers} layers of {heads} heads" for layers, heads in (sizes, b.stacks[stack]))
+            raise InputError(
+                f"Heads at the same place are compared where both models have the same layers and heads, but "
+                f"{a.name} has {one} and {b.name} {other}; use --match profile."
+            )
+    for side in (a, b):
+        if side.corpus is not None and side.corpus.segments is None:
+            check_enough(sum(1 for _ in islice(side.corpus.documents(), FEWEST)))
+
+
+def _side(asked: Asked, folder: Path, study: str, seed: int, options: Mapping[str, Any]) -> Side:
+    if asked.result is not None or asked.model is None:
+        return Side(asked.result)  # type: ignore[arg-type]
+    rest = {key: value for key, value in options.items() if key not in (*LOADING, *READING)}
+    result = run(study, asked.model, corpus=asked.corpus, out=folder, seed=seed, **rest)[study]
+    return Side(result, asked.model, asked.corpus)
 
 
 def _check_sides(a: Side, b: Side) -> None:
@@ -157,14 +207,10 @@ def _compared(
     tables: list[pl.DataFrame] = []
     told["documents"] = 0
     for stack in a.facts["stacks"]:
-        if stack not in b.facts["stacks"]:
-            raise InputError(
-                f"Both models must have the stack {stack!r}, but {b.name} has {', '.join(b.facts['stacks'])}."
-            )
         (numbers_a, x), (numbers_b, y) = (_by_text(side, stack) for side in (a, b))
         heads_a, heads_b = head_names(x), head_names(y)
         x, y = np.concatenate(x, axis=1), np.concatenate(y, axis=1)
-        found = _match(a, b, x, y, chosen, options, heads_a == heads_b)
+        found = _match(a, b, x, y, chosen, options)
         if pairs:
             both = sorted(set(numbers_a) & set(numbers_b))
             x, y = x[[numbers_a.index(n) for n in both]], y[[numbers_b.index(n) for n in both]]
@@ -197,16 +243,9 @@ def head_names(layers: Sequence[Float[ndarray, "document head number"]]) -> list
     return [(layer, head) for layer, values in enumerate(layers) for head in range(values.shape[1])]
 
 
-def _match(
-    a: Side, b: Side, x: ndarray, y: ndarray, chosen: Mapping[str, Any], options: Mapping[str, Any], same_shape: bool
-) -> Match:
+def _match(a: Side, b: Side, x: ndarray, y: ndarray, chosen: Mapping[str, Any], options: Mapping[str, Any]) -> Match:
     nothing = np.full(x.shape[1], np.nan)
     if chosen["match"] == "position":
-        if not same_shape:
-            raise InputError(
-                f"Heads at the same place are compared where both models have the same layers and heads, but "
-                f"{a.name} has {x.shape[1]} heads and {b.name} {y.shape[1]}; use --match profile."
-            )
         return Match(np.arange(x.shape[1]), nothing, nothing)
     if chosen["match"] == "profile":
         cost = profile_distances(*(mean(v.reshape(len(v), -1)).reshape(v.shape[1:]) for v in (x, y)))
@@ -297,7 +336,7 @@ def _written(out: Path, a: Side, b: Side, table: pl.DataFrame, chosen: Mapping[s
         "documents": a.facts["documents"], "tokens": a.facts["tokens"], "skipped": a.facts["skipped"],
     }  # fmt: skip
     _check_target(out, manifest)
-    charts = figures_of(table, *names, chosen)
+    charts = figures_of(table, *names, chosen, a.facts["stacks"])
     state = {
         name: torch.from_numpy(table[name].cast(pl.Float64).fill_null(float("nan")).to_numpy().copy())
         for name in ("a", "b", "low", "high")

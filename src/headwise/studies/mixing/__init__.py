@@ -61,6 +61,7 @@ class Mixing(Study):
     title: ClassVar[str] = "What hidden tokens are made of"
     first_by: ClassVar[tuple[str, ...]] = ("statistic=median", "group=", "kind=not-own")
     cost: ClassVar[Cost] = "passes"
+    one_by_one: ClassVar[bool] = True
     captions: ClassVar[Mapping[str, str]] = {
         "fig2a": "how much of a token is left in its place, layer by layer (Brunner et al. 2019)",
         "fig3a": "how much of a token is left in its place, layer by layer (Brunner et al. 2020)",
