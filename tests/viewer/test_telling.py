@@ -208,7 +208,7 @@ FEW = ("[CLS]", "dogs", "bark", "[SEP]")  # no word is further away than the nex
 @pytest.mark.parametrize(
     ("maps", "told", "token", "does"),
     [
-        ({-1: 0.4, 1: 0.3, 0: 0.9}, "previous token", 1, "it looks most at the token before"),
+        ({-1: 0.4, 1: 0.3, 0: 0.9}, "previous token", 2, "it looks most at the token before"),  # a word, not [CLS]
         ({1: 0.4, 0: 0.9}, "next token", 1, "it looks most at the next token"),
         ({0: 0.9}, "the token itself", 1, "it looks most at the token itself"),
         ({}, "words", 1, "it looks most sharply at words"),

@@ -144,7 +144,8 @@ def preferred(score: np.ndarray, those: np.ndarray) -> np.ndarray:
 
 
 def _token(stack: Stack, found: Looks, kind: Kind, place: tuple[int, int]) -> int:
-    weight = np.where(kind.cells, found.alpha[place], 0.0)
+    on_words = kind.cells & found.words  # a decoder's second row looks back at the first token, having no choice
+    weight = np.where(on_words if on_words.any() else kind.cells, found.alpha[place], 0.0)
     most = (weight if found.square else np.where(mutual(weight), weight, 0.0)).max(-1)
     return int(preferred(most, ~np.array(stack.queries.special, bool)).argmax())
 
