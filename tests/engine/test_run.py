@@ -260,7 +260,12 @@ def test_figures_call_a_model_by_the_name_of_its_checkpoint(corpus, tmp_path):
     result = whole_run("surface", model=load(MODEL), corpus=corpus, out=tmp_path / "out")
     (name, *_) = result.figures
     assert result.figure(name).to_dict()["title"]["text"].startswith("tiny:bert")
-    for asked, shown in {"demo": "all-MiniLM-L6-v2", str(tmp_path / "mine"): "mine", "my/own": "my/own"}.items():
+    for asked, shown in {
+        "demo": "all-MiniLM-L6-v2",
+        str(tmp_path / "mine"): "mine",
+        "../mine": "mine",
+        "my/own": "my/own",
+    }.items():
         facts = {**result.manifest, "model": {**result.manifest["model"], "name": asked}}
         assert setting_of(facts).model == shown
 

@@ -419,10 +419,10 @@ def real_name(name: str) -> str:
 def shown_name(name: str) -> str:
     """A model in the title of a figure: the checkpoint's name, or a folder's own.
 
-    >>> shown_name("demo"), shown_name("/data/mine"), shown_name("my/own")
-    ('all-MiniLM-L6-v2', 'mine', 'my/own')
+    >>> shown_name("demo"), shown_name("/data/mine"), shown_name("../mine"), shown_name("my/own")
+    ('all-MiniLM-L6-v2', 'mine', 'mine', 'my/own')
     """
-    return Path(name).name if Path(name).is_absolute() else real_name(name)
+    return Path(name).name if Path(name).is_absolute() or name.startswith(".") else real_name(name)
 
 
 def called(name: str) -> str:
