@@ -49,7 +49,7 @@ SLIPS = (
     ),
     Slip(
         "the viewer opens at the dullest head", "headwise/viewer/telling.py",
-        "~found.forbidden).argmax())", "~found.forbidden).argmin())", "tests/viewer/test_telling.py",
+        "kind.score).argmax())", "kind.score).argmin())", "tests/viewer/test_telling.py",
     ),
     Slip(
         "inspect shows the head with least in the null space", "headwise/cli/inspect.py",

@@ -188,8 +188,7 @@ def test_lamps_in_inspect_are_those_of_the_rule(headwise):
     out = headwise("inspect", "the city .", "--model", "tiny:bert", "--matters")[1]
     assert "○" in out.partition("lamps: ")[0]
     assert (
-        "matters: distance of the sentence vector (1 − cos) with the head at zero; a report's ablation "
-        "puts its mean there"
+        "matters: how far the sentence vector moves (1 − cos) with the head at zero (ablation of a report: at its mean)"
     ) in out
     assert "may be shown as what the head did" in out
     assert "was not asked" not in out
