@@ -233,8 +233,14 @@ def test_the_strip_shows_telling_heads_and_opens_them(open_html: Open) -> None:
     assert "here" in (opened.page.get_attribute("[data-telling='L1.H2']", "class") or "")
 
 
-def test_the_lamps_explain_and_swap(html: str, open_html: Open) -> None:
-    opened = open_html(html, "#view=matrix&layer=0&head=0").drawn()
+def with_a_reason() -> Page:
+    """Some cell of it says why, so that a click on a cell is of use."""
+    page = full_page()
+    return replace(page, stacks=tuple(replace(stack, why=({"at": [1, 1, 1, 1]},)) for stack in page.stacks))
+
+
+def test_the_lamps_explain_and_swap(open_html: Open) -> None:
+    opened = open_html(html_of(with_a_reason()), "#view=matrix&layer=0&head=0").drawn()
     assert opened.page.is_visible("[data-swap]")  # without opening anything
     opened.page.click(".badge-line")
     assert "span only 5 directions" in opened.page.inner_text(".badge-body")
@@ -247,6 +253,15 @@ def test_the_lamps_explain_and_swap(html: str, open_html: Open) -> None:
     opened.page.wait_for_selector(".finding")
     opened.to(view="matrix", layer=0, head=1)
     assert "No other weights give this output" in opened.page.inner_text(".badge")
+
+
+def test_a_page_without_reasons_sends_nobody_to_its_cells(open_html: Open) -> None:
+    """A page of 288 tokens said "click a cell of the matrix", where no cell has a slider."""
+    for page, said in (
+        (with_a_reason(), "click a cell of the matrix."), (full_page(), "ask headwise serve, or trace.rival_weights("),
+    ):  # fmt: skip
+        opened = open_html(html_of(page), "#view=matrix&layer=0&head=0").drawn()
+        assert f"To move one weight by hand, {said}" in opened.page.inner_text(".badge")
 
 
 def test_the_keyboard_moves_through_the_page(html: str, open_html: Open) -> None:

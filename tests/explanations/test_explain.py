@@ -104,6 +104,11 @@ def test_the_only_word_of_a_text_that_is_deleted_has_no_score(load) -> None:
     assert bool(model.explain("Cat", tests=False, beside=()).scores.isfinite().all())
 
 
+def test_a_contrast_with_itself_is_refused(load) -> None:
+    with pytest.raises(InputError, match="A contrast is between two things, but both are 1"):
+        load("tiny:bert", "classification").explain("the old dog and", target=1, rather=1)
+
+
 def test_the_sentence_on_a_contrast_says_so(load) -> None:
     found = load("tiny:bert", "classification").explain("the old dog and", target=0, rather=1, beside=())
     assert found.verdict is not None

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+
 import polars as pl
 import pytest
+import vl_convert
 
 from headwise.plots.differences import NOBODY, against, change_grids, matching
+from headwise.plots.theme import themed
 from references.specs import signature, sizes, views
 
 TABLE = pl.DataFrame(
@@ -20,6 +25,8 @@ PAIRS = pl.DataFrame(
     {"layer": [0, 0, 1], "matched_layer": [1, 1, 0], "cost": [0.2, 0.4, 0.6], "name": ["a", "b", "c"],
      "matched": ["d", "e", "f"]}
 )  # fmt: skip
+
+LETTER = 6.0  # pixels of a digit
 
 
 def test_changes_lie_by_layer_and_head_about_zero() -> None:
@@ -65,6 +72,24 @@ def test_both_axes_are_the_same_so_that_the_line_of_no_change_is_the_diagonal() 
     scales = [points["encoding"][axis]["scale"] for axis in "xy"]
     assert scales[0] == scales[1]
     assert scales[0]["zero"] is False, "else altair starts one of them at 0"
+
+
+@pytest.mark.parametrize(("least", "most"), [(0.0, 0.9), (0.0, 0.297), (0.1, 5.3), (0.0, 0.04)])
+def test_the_numbers_of_an_axis_do_not_touch(least: float, most: float) -> None:
+    """They were "0.00.1" and "0.80.9", and "0.25 0.30" in one."""
+    table = TABLE.with_columns(a=pl.Series([least, most, least, most]), b=pl.Series([least, most, most, least]),
+                               low=pl.lit(None, pl.Float64), high=pl.lit(None, pl.Float64))  # fmt: skip
+    spec = themed(against(table, {"entropy": "Entropy"}, a="before", b="after"), "Both").to_dict()
+    drawn = vl_convert.vegalite_to_svg(spec)
+    numbers = re.findall(r'<text text-anchor="(\w+)" transform="translate\(([\d.]+),16\)"[^>]*>([\d.]+)<', drawn)
+    assert len(numbers) >= 3
+    ends = [spread(at, float(x), LETTER * len(said)) for at, x, said in numbers]
+    assert all(right + LETTER < left for (_, right), (left, _) in pairwise(ends))
+
+
+def spread(anchor: str, x: float, width: float) -> tuple[float, float]:
+    left = x - width * {"start": 0, "middle": 0.5, "end": 1}[anchor]
+    return left, left + width
 
 
 def test_one_side_against_the_other_with_the_interval_of_the_change() -> None:

@@ -142,6 +142,13 @@ def test_the_words_of_a_table_by_hand() -> None:
     )
 
 
+def test_where_no_head_clearly_matters_none_is_said_to_matter_most() -> None:
+    """“L5.H0 matters most” stood over “0 of 72 heads clearly change what the model does”."""
+    first, *_ = answers(table_of([0.0001, 0.0003, -0.0001, 0.0], [-0.1, -0.1, -0.2, -0.1], {}), HEADS)
+    assert "0 of 4 heads clearly change what the model does" in first.says
+    assert first.headline == ("No head clearly changes what the model does when taken away alone; L0.H1 comes nearest.")
+
+
 @pytest.mark.parametrize(
     ("value", "word"),
     [(0.6, "tells"), (0.59, "hints at"), (0.3, "hints at"), (0.29, "does not tell"), (-0.6, "tells"),

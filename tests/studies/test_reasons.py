@@ -137,8 +137,9 @@ def test_the_answer_in_words(writer) -> None:
         "Of 8 answers the words that leave-one-out names hold up on 3, in part on 1, not on 3; 1 cannot tell, "
         "as no removal that was tried moves the answer, all move it alike, or the words are too few. "
         "Half of what speaks for an answer is in 25\u00a0% of the words. "
-        "As words go one after another in its order, until none is left, the probability is lower by +0.100 "
-        f"(95{NB}% interval +0.050 to +0.150) than in random orders, in the mean of the steps; most in that of paths, "
+        "As words go one after another in its order, until none is left, the fall of the probability, less that in "
+        "random orders, is +0.100 "
+        f"(95{NB}% interval +0.050 to +0.150) in the mean of the steps; most in that of paths, "
         f"+0.200 (95{NB}% interval +0.150 to +0.250). (faithfulness takes tokens away, half of them at most, so its "
         "numbers are others.)"
     )
@@ -212,8 +213,9 @@ def test_one_text_that_nothing_moved_says_nothing_of_what_answers_rest_on(writer
         "Of 1 answer the words that leave-one-out names hold up on 0, in part on 0, not on 0; 1 cannot tell, as no "
         "removal that was tried moves the answer, all move it alike, or the words are too few. "
         "Half of what speaks for an answer is in 25\u00a0% of the words. "
-        "As words go one after another in its order, until none is left, the probability is lower by +0.100 (no "
-        "interval) than in random orders, in the mean of the steps; most in that of paths, +0.200 (no interval). "
+        "As words go one after another in its order, until none is left, the fall of the probability, less that in "
+        "random orders, is +0.100 (no "
+        "interval) in the mean of the steps; most in that of paths, +0.200 (no interval). "
         "(faithfulness takes tokens away, half of them at most, so its numbers are others.)"
     )
     (three,) = STUDY.answers(table(yes=1.0).with_columns(texts=pl.lit(3)), setting(writer))

@@ -12,6 +12,7 @@ from headwise.changes import zero
 from headwise.errors import InputError
 from headwise.interventions import matters as asked
 from headwise.interventions.matters import matters
+from headwise.viewer import switched
 from headwise.viewer.of_trace import page_of_trace
 from headwise.viewer.payload import packed
 from references.captures import TEXTS
@@ -35,6 +36,19 @@ def test_what_matters_most_can_be_switched_off(load) -> None:
     header = packed(page).header
     assert header["off"][0]["name"] == one.name
     assert header["live"] is False
+
+
+def test_where_every_head_was_taken_away_the_first_are_those_of_the_lamps(
+    load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page offered three heads by a shortlist of the first order, and not the one whose lamp had the most."""
+    monkeypatch.setattr(switched, "most_needed", lambda *_: pytest.fail("it is known already"))
+    model = load("tiny:llama", "causal-lm")
+    taken = matters(model, TEXTS[0], exact=True)
+    page = page_of_trace(model.trace(TEXTS[0]), besides=(), matters=True)
+    assert [float(taken[one.layer, one.head]) for one in page.off] == pytest.approx(
+        sorted(taken.flatten().tolist())[:-4:-1]
+    )
 
 
 def test_the_lamp_of_a_head_that_is_switched_off_says_what_was_seen(load, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,12 +80,14 @@ export class Badge {
     const swap = () => this.model.set({ quantity: swapped ? "raw" : "alternative", layer, head, ...(this.model.state.view === "head" ? { heads: String(head) } : {}) });
     const beside = () => this.model.set({ view: "compare", quantity: "raw", quantity2: "alternative", layer, head, layer2: -1, head2: -1 });
     const change = facts.other_change[layerAt]?.[at] ?? 0;
+    const cells = this.model.page.live || stack.why.length > 0; // a page of a long text has no reasons for any cell
+    const byHand = !cells ? "ask headwise serve, or trace.rival_weights(layer, head, query, key) in Python" : swapped ? "go back to the model's own and click a cell of the matrix" : "click a cell of the matrix";
     return el(
       "div",
       { class: "swap" },
       el("button", { class: "primary", "data-swap": true, click: swap }, swapped ? "Show the model's own weights again" : "Show other weights with the same output"),
       el("button", { "data-beside": true, click: beside }, "Put both side by side"),
-      el("p", { class: "small" }, `They differ by ${numberText(js)} nats (Jensen–Shannon, mean over rows) and change the head's output by ${numberText(change)} of its length. ${swapped ? "To move one weight by hand, go back to the model's own and click a cell of the matrix." : "To move one weight by hand, click a cell of the matrix."}`),
+      el("p", { class: "small" }, `They differ by ${numberText(js)} nats (Jensen–Shannon, mean over rows) and change the head's output by ${numberText(change)} of its length. To move one weight by hand, ${byHand}.`),
     );
   }
 

@@ -48,7 +48,7 @@ export class Off {
     const name = headName(layer, head, quantity);
     const own = one && here ? [el("button", { "data-switch": here.name, click: () => this.switch(here) }, `Switch ${name} off`)] : one && page.live ? [el("button", { "data-live": name, click: () => this.ask(stack.name, name) }, `Switch ${name} off`)] : [];
     const others = page.off.filter((each) => !(one && each === here)).map((each) => el("button", { class: "quiet", "data-switch": each.name, title: page.stacks.length > 1 ? stackName(each.stack) : "", click: () => this.switch(each) }, each.name));
-    const rest = others.length ? [el("span", { class: "small" }, own.length ? " or one of those whose loss moves the answer most: " : "Switch a head off and see what changes: ", ...others)] : [];
+    const rest = others.length ? [el("span", { class: "small" }, own.length ? " or one of those without which what the model says moves most: " : "Switch a head off and see what changes: ", ...others)] : [];
     return own.length || rest.length ? [el("p", {}, ...own, ...rest)] : [];
   }
 

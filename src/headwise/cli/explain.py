@@ -103,7 +103,8 @@ def explain(
     else:
         found.save_html(output)
     if json_ != "-":
-        print(found.verdict.sentence if found.verdict else str(found.targets[0]))
+        lines = (found.says, found.verdict.sentence if found.verdict else str(found.targets[0]))
+        print("\n".join(line for line in lines if line))
     print(f"wrote {output}", file=sys.stderr)
     if open_:
         webbrowser.open(output.resolve().as_uri())

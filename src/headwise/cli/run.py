@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -217,7 +217,25 @@ def _of(result: Result) -> str:
     from headwise.models.packaged import shown_name
 
     manifest = result.manifest
+    if sides := _sides(manifest):
+        names = [side["model"]["name"] for side in sides]
+        short = [shown_name(name) for name in names]
+        return _beside(sides, short if len({*short}) == len({*names}) else names)
     return f"{shown_name(manifest['model']['name'])} on {manifest['plan']['corpus']['name']}, {texts_of(manifest)}"
+
+
+def _sides(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The two of a comparison, each with the study that it is a result of; of any other result none."""
+    study = manifest["settings"].get("study")
+    return [{**side, "study": study} for side in manifest.get("sides", {}).values()]
+
+
+def _beside(sides: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """Both sides with what was read: once, where it is the same of both."""
+    read = [f"{side['corpus']['name']}, {texts_of(side)}" for side in sides]
+    if read[0] == read[1] and sides[0]["corpus"] == sides[1]["corpus"]:
+        return f"{' → '.join(names)} on {read[0]}"
+    return " → ".join(f"{name} on {what}" for name, what in zip(names, read, strict=True))
 
 
 def reading(
@@ -253,10 +271,15 @@ def _summary(result: Result) -> None:
     from headwise.cli.printed import say, terminal
 
     manifest = result.manifest
-    what = (
-        f"{manifest['study']}: {manifest['model']['name']} on {manifest['plan']['corpus']['name']}, "
-        f"{texts_of(manifest)}, {manifest['tokens']:,} tokens read; {skipped(manifest['skipped'])}"
-    )
+    if sides := _sides(manifest):
+        of = _beside(sides, [side["model"]["name"] for side in sides])
+        tokens = " and ".join(f"{side['tokens']:,}" for side in sides)
+        both = [skipped(side["skipped"] or {}) for side in sides]
+        left = both[0] if both[0] == both[1] else f"a: {both[0]}; b: {both[1]}"
+    else:
+        of = f"{manifest['model']['name']} on {manifest['plan']['corpus']['name']}, {texts_of(manifest)}"
+        tokens, left = f"{manifest['tokens']:,}", skipped(manifest["skipped"])
+    what = f"{manifest['study']}: {of}, {tokens} tokens read; {left}"
     files = f"{result.folder}/table.parquet ({len(result.table)} rows); figures: {', '.join(result.figures)}"
     say(what, terminal(), indent="")
     say(files, terminal())

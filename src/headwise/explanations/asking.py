@@ -87,6 +87,8 @@ def ask(
 ) -> Question:
     """The question for one text (or a pair; for an encoder–decoder, source and target sentence)."""
     task, wish = task_of(model), wish or Wish()
+    if wish.rather is not None and wish.rather == wish.target:
+        raise InputError(f"A contrast is between two things, but both are {wish.target!r}; choose another --rather.")
     if wish.generate is not None and task not in ("causal-lm", "translation"):
         raise InputError(f"Only a model that writes can be asked for an answer, but {model.name} is for {task}.")
     if task == "classification":

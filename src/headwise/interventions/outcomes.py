@@ -64,6 +64,7 @@ FAR = {  # what moves, up or down, where distributions are compared
     "masked-token": "distribution of a masked token, in the mean,",
     "token-label": "distribution of a token's label, in the mean,",
     "translation": "distribution of a token of the translation, in the mean,",
+    "tokens": "vector of a last hidden token, in the mean,",
 }
 UNITS = {kind: "1 − cos" if kind in DISTANCES else "nats" for kind in KINDS}
 SAID = {kind: f"{'distance of the ' if kind in DISTANCES else ''}{MOVES[kind]} ({UNITS[kind]})" for kind in KINDS}

@@ -10,6 +10,7 @@ import altair as alt
 import polars as pl
 
 from headwise.plots.grid import CELL
+from headwise.plots.intervals import AXIS
 from headwise.plots.theme import CATEGORIES, DIVERGING
 
 ACROSS = 3  # panels in a row
@@ -67,10 +68,10 @@ def _points(table: pl.DataFrame, title: str, a: str, b: str) -> Any:
         "clear:N", title=None, scale=alt.Scale(domain=[True, False], range=[CATEGORIES[1], "#9a9a9a"]),
         legend=alt.Legend(labelExpr="datum.value ? 'clear of chance' : 'not clear'", orient="top"),
     ) if table["low"].count() else alt.value("#9a9a9a")  # fmt: skip
-    base = alt.Chart(table).encode(x=alt.X("a:Q", title=a, scale=scale), color=colour)
-    bars = base.mark_rule(opacity=0.6).encode(y=alt.Y("bottom:Q", title=b, scale=scale), y2="top:Q")
+    base = alt.Chart(table).encode(x=alt.X("a:Q", title=a, scale=scale, axis=AXIS), color=colour)
+    bars = base.mark_rule(opacity=0.6).encode(y=alt.Y("bottom:Q", title=b, scale=scale, axis=AXIS), y2="top:Q")
     points = base.mark_circle(size=34, opacity=0.85).encode(
-        y=alt.Y("b:Q", title=b, scale=scale),
+        y=alt.Y("b:Q", title=b, scale=scale, axis=AXIS),
         tooltip=["name:N", "matched:N", *(alt.Tooltip(f"{n}:Q", format=".3g") for n in ("a", "b", "low", "high"))],
     )
     heading = alt.TitleParams(title, anchor="start", fontSize=13, fontWeight="normal")

@@ -285,7 +285,10 @@ def _judged(attention: Mapping[str, Any], best: Mapping[str, Any]) -> tuple[Verd
     gain, texts = _gain(attention), counted(attention["texts"], "text")
     if not attention["comprehensiveness_gain_low"] > 0:
         said = "the tokens that attention names are not shown to matter more than random ones"
-        return "no", f"{said}: without them the probability falls by {gain} more, over {texts}"
+        close = (
+            "; close: its interval holds 0, where this turns" if attention["comprehensiveness_gain_high"] > 0 else ""
+        )
+        return "no", f"{said}: without them the probability falls by {gain} more, over {texts}{close}"
     if best["comprehensiveness_gain_low"] > attention["comprehensiveness_gain_high"]:
         said = f"{best['method']} names tokens that matter more than those that attention names"
         beyond = f"beyond random ones the probability falls by {_gain(best)} and by {gain}"

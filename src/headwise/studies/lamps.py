@@ -33,6 +33,7 @@ from headwise.lamps import (
     QUESTIONS,
     ROUNDED,
     SINK,
+    WIDTH_LARGE,
     WIDTH_SMALL,
     Colour,
     Lamps,
@@ -164,7 +165,7 @@ class Lit(Study):
                 "Shares, means over texts. Room: how far a weight may go to tokens that send nearly the same. "
                 "Parked: on special tokens, periods, commas, a causal model's first token."
             )
-            grids = head_grid(heads, SHOWN, tops=dict.fromkeys(SHOWN, 1.0))
+            grids = head_grid(heads, SHOWN, tops=dict.fromkeys(SHOWN, 1.0) | {"loose": WIDTH_LARGE})
             return {"lamps": themed(grids, f"{where}: what lights the lamps", caption)}
 
         return each_stack(setting, drawn)

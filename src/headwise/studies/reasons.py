@@ -154,7 +154,7 @@ class Reasons(Study):
             f"not on {no}; {nothing} cannot tell, as no removal that was tried moves the answer, all move it alike, or "
             "the words are too few. Half of what speaks for an answer is in "
             f"{number(row['half'], '.0%')} of the words. As words go one after another in its order, until none is "
-            f"left, the probability is lower by {_gain(row)} than in random orders, in the mean of the "
+            f"left, the fall of the probability, less that in random orders, is {_gain(row)} in the mean of the "
             f"steps{_unless(best, row)}. (faithfulness takes tokens away, half of them at most, so its numbers are "
             "others.)",
             headline=headline(tried, row["nothing"], n),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -310,7 +310,9 @@ def _facts(trace: TraceLike, stack: str, like: Maps, missing: list[tuple[str, st
         missing.append(("what the weights of a head pin down", str(error)))
         return None
     chosen = np.ix_(like.layers, like.heads)
-    lit = lamps_of(trace, stack, found, matters)
+    real = _real(trace)
+    moved = _moved(real, stack, exact=matters == "exact") if matters and real is not None else {}
+    lit = lamps_of(trace, stack, found, moved)
     unknown = np.full((len(like.layers), len(like.heads)), np.nan, np.float32)
     return Facts(
         n=int(found.n),
@@ -324,14 +326,15 @@ def _facts(trace: TraceLike, stack: str, like: Maps, missing: list[tuple[str, st
         other_js=unknown,
         other_change=unknown,
         lamps=lit[chosen],
+        taken=array(moved["matters"])[chosen] if moved.get("exact") else None,
     )
 
 
-def lamps_of(trace: TraceLike, stack: str, found: Any, matters: Matters) -> np.ndarray:
+def lamps_of(trace: TraceLike, stack: str, found: Any, moved: Mapping[str, Any]) -> np.ndarray:
     """[layer head] of `Lamps`; of what only looks like a trace, what its null space tells."""
     real = _real(trace)
     if real is not None:
-        rows = trace_lamps(real, stack=stack, **(_moved(real, stack, exact=matters == "exact") if matters else {}))
+        rows = trace_lamps(real, stack=stack, **moved)
     else:
         pairs = zip(array(found.null_share).tolist(), array(found.identifiable).tolist(), strict=True)
         rows = [[lamps(Head(null_share=share, unique_rows=float(only))) for share, only in zip(*row, strict=True)]

@@ -106,6 +106,7 @@ class Facts:
     other_js: Float[np.ndarray, "layer head"]
     other_change: Float[np.ndarray, "layer head"]
     lamps: np.ndarray  # layer head, of headwise.lamps.Lamps
+    taken: np.ndarray | None = None  # layer head: how far what is said moves, where each head was taken away
 
 
 @dataclass(frozen=True)

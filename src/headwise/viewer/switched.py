@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from headwise.errors import HeadwiseError, InputError
-from headwise.interventions.off import Off, head_named, most_needed, name_of, switched_off
+from headwise.interventions.off import Head, Off, head_named, most_needed, name_of, switched_off
 from headwise.interventions.outcomes import FAR, IN_WORDS, kind_of
 from headwise.lamps import lamps
 from headwise.quantities import WEIGHT, Quantity
@@ -30,8 +30,10 @@ def with_heads_off(page: Page, trace: Trace, names: Sequence[str] | None) -> Pag
             return page
         raise InputError("Heads are switched off beside raw weights, but the page has none; add raw to its quantities.")
     try:
-        heads = most_needed(trace.model, trace.text, trace.target, UNASKED) if names is None else [
-            head_named(trace.model, name) for name in names]  # fmt: skip
+        if names is not None:
+            heads = [head_named(trace.model, name) for name in names]
+        else:
+            heads = seen_most(page) or most_needed(trace.model, trace.text, trace.target, UNASKED)
         found = switched_off(trace.model, trace.text, trace.target, heads)
     except HeadwiseError as error:
         if names is not None:
@@ -43,6 +45,18 @@ def with_heads_off(page: Page, trace: Trace, names: Sequence[str] | None) -> Pag
         for stack in page.stacks
     )  # fmt: skip
     return replace(page, stacks=stacks, off=tuple(_switched(one, page) for one in found))
+
+
+def seen_most(page: Page) -> list[Head]:
+    """The heads without which what is said moves most, where every head was taken away: as their lamps say."""
+    found: list[tuple[float, Head]] = []
+    for stack in page.stacks:
+        if stack.facts is None or stack.facts.taken is None:
+            return []
+        like = stack.quantities[0]
+        found += [(float(moved), (stack.name, like.layers[layer], like.heads[head]))
+                  for (layer, head), moved in np.ndenumerate(stack.facts.taken)]  # fmt: skip
+    return [head for _, head in sorted(found, key=lambda one: -one[0])[:UNASKED]]
 
 
 def _known(stack: Stack, trace: Trace, found: Sequence[Off]) -> Facts | None:

@@ -147,7 +147,8 @@ def _token(stack: Stack, found: Looks, kind: Kind, place: tuple[int, int]) -> in
     on_words = kind.cells & found.words  # a decoder's second row looks back at the first token, having no choice
     weight = np.where(on_words if on_words.any() else kind.cells, found.alpha[place], 0.0)
     most = (weight if found.square else np.where(mutual(weight), weight, 0.0)).max(-1)
-    return int(preferred(most, ~np.array(stack.queries.special, bool)).argmax())
+    plain = parking(stack.queries, causal=False) if found.square else np.array(stack.queries.special, bool)
+    return int(preferred(most, ~plain).argmax())
 
 
 def opening_note(start: Mapping[str, str | int], stack: Stack) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import headwise as hw
 from headwise.cli import main
 from headwise.errors import InputError
 from headwise.reports.comparison.distances import between
-from headwise.reports.comparison.page import LIT, findings, otherwise_judged
+from headwise.reports.comparison.page import LIT, findings, lengths, otherwise_judged
 from headwise.reports.comparison.run import compare
 from headwise.results import open_result
 from headwise.studies.profile import NUMBERS
@@ -286,6 +286,32 @@ def test_the_command_says_what_it_found_and_the_page_needs_nothing(corpus, tmp_p
         main()
     assert stop.value.code == 2
     assert len(capsys.readouterr().err.strip().split("\n")) == 1
+
+
+@pytest.mark.parametrize(
+    ("paired", "means", "said"),
+    [
+        (True, (14.0, 28.0), []),
+        (False, (14.1, 14.067), [
+            "The texts are not the same; they are about as long, 14.1 and 14.1 tokens in the mean."
+        ]),
+        (False, (20.0, 20.9), [
+            "The texts are not the same; they are about as long, 20.0 and 20.9 tokens in the mean."
+        ]),
+        (False, (21.1, 20.0), [
+            "The texts are not the same, nor are their lengths: 21.1 and 20.0 tokens in the mean. Length alone changes "
+            "entropy and shares; compare texts of one length before saying that a head behaves differently."
+        ]),
+    ],
+)  # fmt: skip
+def test_lengths_are_warned_of_where_they_differ_by_a_twentieth(
+    paired: bool, means: tuple[float, float], said: list[str]
+):
+    """14.10 and 14.07 tokens were "nor are their lengths: 14 and 14"."""
+    assert lengths({"paired": paired, "lengths": means}) == said
+    assert lengths({"paired": paired, "lengths": means[::-1]})[:1] == [
+        one.replace(f"{means[0]:.1f} and {means[1]:.1f}", f"{means[1]:.1f} and {means[0]:.1f}") for one in said
+    ]
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def gauges(table: pl.DataFrame, *, texts: int) -> dict[str, int | float | Mappin
 def document(result: Result, failed: list[str]) -> dict[str, Any]:
     """The comparison as JSON has it: no number that is not finite."""
     manifest = result.manifest
+    table = result.table.with_columns(pl.col("clear").fill_null(False))  # null: nobody asked
     return {
         "schema": SCHEMA,
         "a": manifest["names"][0],
@@ -56,6 +57,6 @@ def document(result: Result, failed: list[str]) -> dict[str, Any]:
         "settings": manifest["settings"],
         "documents": manifest["documents"],
         "tokens": manifest["tokens"],
-        "differences": shown(result.table).to_dicts(),
+        "differences": shown(table).to_dicts(),
         "failed": failed,
     }

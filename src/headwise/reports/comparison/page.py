@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import polars as pl
 
 from headwise.lamps import Head, is_sink, lamps
 from headwise.plots.differences import against, change_grids, matching
+from headwise.plots.paper import titled
 from headwise.plots.theme import themed
 from headwise.plots.titles import TITLES
 from headwise.results.shown import number
@@ -33,6 +33,7 @@ LIT = (
 WORST = ("no", "with care", "yes")
 UNIT = "a share of the weight"
 MOST_PANELS, TOP = 9, 25
+NARROW = 360.0  # pixels of a figure on a telephone
 DIGITS = 3  # of every number that is printed
 COSTS = {"attention": "JS, nats a token", "profile": "distance of profiles"}
 
@@ -111,9 +112,7 @@ def figures_of(
 
 def page_of(manifest: Mapping[str, Any], table: pl.DataFrame, charts: Mapping[str, Any], a: str, b: str) -> str:
     chosen = manifest["settings"]
-    figures = "".join(
-        f'<figure><img alt="{ascii_text(name)}" src="{_picture(chart)}"></figure>' for name, chart in charts.items()
-    )
+    figures = "".join(_figure(name, chart.to_dict()) for name, chart in charts.items())
     policy = f"default-src 'none'; img-src data:; style-src '{digest(STYLE)}'; base-uri 'none'; form-action 'none'"
     sentences = "".join(f"<p>{ascii_text(line)}</p>" for line in findings(table, a, b, chosen))
     cautions = "".join(f"<li>{ascii_text(line)}</li>" for line in cautions_of(chosen))
@@ -175,7 +174,11 @@ def findings(table: pl.DataFrame, a: str, b: str, chosen: Mapping[str, Any]) -> 
 
 
 def lengths(chosen: Mapping[str, Any]) -> list[str]:
-    return [] if chosen["paired"] else [LENGTHS.format(*chosen["lengths"])]
+    """Of two sets of texts: their mean lengths, and what these do where they differ by more than `ALIKE_LONG`."""
+    if chosen["paired"]:
+        return []
+    shorter, longer = sorted(chosen["lengths"])
+    return [(LENGTHS if longer > (1 + ALIKE_LONG) * shorter else OTHER_TEXTS).format(*chosen["lengths"])]
 
 
 def largest(table: pl.DataFrame, a: str, b: str) -> list[str]:
@@ -276,8 +279,10 @@ ALIKE = (
     "Heads were matched so as to be alike, so they differ less than others would; the intervals do not account for "
     "that choice."
 )
+ALIKE_LONG = 0.05  # of the shorter mean length
+OTHER_TEXTS = "The texts are not the same; they are about as long, {0:.1f} and {1:.1f} tokens in the mean."
 LENGTHS = (
-    "The texts are not the same, nor are their lengths: {0:.0f} and {1:.0f} tokens a text. Length alone changes "
+    "The texts are not the same, nor are their lengths: {0:.1f} and {1:.1f} tokens in the mean. Length alone changes "
     "entropy and shares; compare texts of one length before saying that a head behaves differently."
 )
 PLACE = (
@@ -345,9 +350,28 @@ def _cell(value: Any, head: str) -> str:
     return f"<td {column}>{ascii_text(str(value))}</td>"
 
 
-def _picture(chart: Any) -> str:
-    chart.save(buffer := io.StringIO(), format="svg")
-    return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue().encode()).decode("ascii")
+def _figure(name: str, spec: Mapping[str, Any]) -> str:
+    """Drawn twice: for a narrow screen its panels stand below each other."""
+    return (
+        f'<figure><picture><source media="screen and (max-width: 640px)" srcset="{_picture(below(spec))}">'
+        f'<img alt="{ascii_text(name)}" src="{_picture(spec)}"></picture></figure>'
+    )
+
+
+def below(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A figure with its panels below each other, and its title broken to a telephone's width.
+
+    >>> below({"concat": [{"mark": "bar"}], "columns": 3, "title": {"text": "What changes from one to the other"}})
+    {'concat': [{'mark': 'bar'}], 'columns': 1, 'title': {'text': ['What changes from one to the other']}}
+    """
+    return titled({**spec, "columns": 1} if "concat" in spec else spec, NARROW)
+
+
+def _picture(spec: Mapping[str, Any]) -> str:
+    import vl_convert
+
+    svg = vl_convert.vegalite_to_svg(dict(spec))
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode("ascii")
 
 
 def _method(manifest: Mapping[str, Any]) -> str:

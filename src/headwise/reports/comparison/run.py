@@ -316,7 +316,8 @@ def _without_intervals(a: pl.DataFrame, b: pl.DataFrame, match: str) -> pl.DataF
     unknown = pl.lit(None, pl.Float64)
     return both.select(
         *WHERE, pl.col("layer").alias("matched_layer"), pl.col("name").alias("matched"), cost=unknown, kept=unknown,
-        what=what, a="a", b="b", change=pl.col("b") - pl.col("a"), low=unknown, high=unknown, clear=pl.lit(False),
+        what=what, a="a", b="b", change=pl.col("b") - pl.col("a"), low=unknown, high=unknown,
+        clear=pl.lit(None, pl.Boolean),
     )  # fmt: skip
 
 

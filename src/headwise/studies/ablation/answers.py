@@ -36,6 +36,7 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
     share = float(top["value"].clip(lower_bound=0).sum()) / total if total else 0.0
     several = len(setting.stacks) > 1
     names = ", ".join(_names(top, several))
+    first = names.split(", ")[0]
     unknown = finite(heads, "low").is_empty()
     needed, _ = clear(heads)
     said = (
@@ -47,8 +48,9 @@ def answers(table: pl.DataFrame, setting: Setting) -> Iterator[Answer]:
         MATTER,
         f"Taken away alone ({PUT[heads['way'][0]]}), {said}; the {len(top)} that matter most ({names}) make up "
         f"{percent(share)} of the sum over all heads ({texts}).",
-        headline=f"{names.split(', ')[0]} matters most; {len(top)} of {len(heads)} heads make up {percent(share)} of "
-        "all effects.",
+        headline=f"{first} matters most; {len(top)} of {len(heads)} heads make up {percent(share)} of all effects."
+        if needed or unknown
+        else f"No head clearly changes what the model does when taken away alone; {first} comes nearest.",
     )
     yield from _statistics(table, texts)
     if not unknown:

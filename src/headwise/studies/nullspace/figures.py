@@ -28,7 +28,7 @@ def drawn(state: State, table: pl.DataFrame, stack: str, where: str, size: int) 
         "fig1b": _to_kinds(table, "fig1b", where),
         "fig1c": _to_kinds(table, "fig1c", where),
         "fig5": _fig5(table, where),
-        "mass": _mass(table, where),
+        **({"mass": _mass(table, where)} if _some_mass(table) else {}),
         **drawn_freedom(table, where, size),
     }
 
@@ -98,8 +98,13 @@ def _fig5(table: pl.DataFrame, where: str) -> Any:
     return themed(
         chart,
         f"{where}: who attends to separators, and what of it arrives",
-        "One point a head; lines are layer means. Note the two scales.",
+        "One point a head; lines are layer means. Each panel has its scale.",
     )
+
+
+def _some_mass(table: pl.DataFrame) -> bool:
+    """Whether anything changes nothing: a grid of zeros would say no more than its caption."""
+    return not table.filter(paper="mass", what="null_share").filter(pl.col("value") > 0).is_empty()
 
 
 def _mass(table: pl.DataFrame, where: str) -> Any:
