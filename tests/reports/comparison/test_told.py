@@ -43,8 +43,8 @@ def stored(a: dict[str, Any], b: dict[str, Any], study: str = "profile") -> Any:
             "clf on x.csv, 30 texts → clf on y.csv, 1 text",
         ),
         (
-            side("demo", "x.csv", 1200, 4230), side("/data/mine", "x.csv", 1100, 4000),
-            "compare: demo on x.csv, 1,200 texts → /data/mine on x.csv, 1,100 texts, 4,230 and 4,000 tokens read; no "
+            side("demo", "x.csv", 1200, 4230), side("/models/mine", "x.csv", 1100, 4000),
+            "compare: demo on x.csv, 1,200 texts → /models/mine on x.csv, 1,100 texts, 4,230 and 4,000 tokens read; no "
             "text was skipped",
             "all-MiniLM-L6-v2 on x.csv, 1,200 texts → mine on x.csv, 1,100 texts",
         ),
