@@ -344,6 +344,13 @@ def test_the_examples_of_a_verb_stand_apart(headwise, verb: str) -> None:
     assert after.startswith(f"   headwise {verb} "), "an example has an indent"
 
 
+def test_with_a_page_the_shell_says_what_the_model_itself_says_too(headwise, tmp_path: Path) -> None:
+    page = str(tmp_path / "page.html")
+    said = [headwise("explain", "the old dog and", "--model", "tiny:bert", "--task", "classification",
+                     "--target", label, "-o", page)[1] for label in ("LABEL_0", "LABEL_1")]  # fmt: skip
+    assert sum("The model itself says: LABEL_" in out for out in said) == 1, "of the label that it does not say"
+
+
 def test_python_m_headwise_is_headwise(tmp_path: Path):
     shown = subprocess.run(
         [sys.executable, "-m", "headwise", "list", "things"], capture_output=True, text=True, check=False, cwd=tmp_path

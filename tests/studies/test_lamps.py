@@ -229,7 +229,11 @@ def test_table_and_figures() -> None:
     for stack in model.stacks:
         heads, whole = (found.filter(pl.col("stack") == stack, (pl.col("name") == ALL) == of) for of in (False, True))
         assert whole["parked"].item() == pytest.approx(heads["parked"].mean(), rel=1e-6)
-    assert_drawable(study.figures(state, setting(model)), ["lamps", "lamps-decoder", "lamps-cross"])
+    charts = study.figures(state, setting(model))
+    assert_drawable(charts, ["lamps", "lamps-decoder", "lamps-cross"])
+    for panel in charts["lamps"].to_dict()["hconcat"]:
+        end = panel["encoding"]["color"]["scale"]["domain"][1]
+        assert "room" not in panel["title"]["text"] or end <= 0.3, "its lamp is red from there, not from 1"
 
 
 def test_the_table_says_which_lamps_are_held_back() -> None:

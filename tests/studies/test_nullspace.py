@@ -15,6 +15,7 @@ from headwise.stats import Moments
 from headwise.stats.reservoir import hashed
 from headwise.studies.freedom import WHAT
 from headwise.studies.nullspace import NullSpace, agreement
+from headwise.studies.nullspace.figures import _some_mass
 from headwise.studies.study import State
 from headwise.text.categories import CATEGORIES
 from references.precision import nearness
@@ -184,6 +185,13 @@ def test_figures(family: str) -> None:
     charts = STUDY.figures(state_of(family), setting(exact(family)))
     names = ["rank", "fig1a", "fig1b", "fig1c", "fig5", "mass"]
     assert_drawable(charts, [*names, *([f"{name}-cross" for name in names] if family == "bart" else [])])
+
+
+def test_a_grid_of_zeros_is_not_drawn() -> None:
+    """A report of short texts had a blank grid with a colour bar from 0 to 1."""
+    table = pl.DataFrame({"paper": ["mass"] * 2, "what": ["null_share"] * 2, "value": [0.0, 0.0]})
+    assert not _some_mass(table)
+    assert _some_mass(table.with_columns(value=pl.Series([0.0, 0.1])))
 
 
 FREE = NullSpace(bucket=4, buckets=12, points=50, intervals=1)

@@ -67,7 +67,6 @@ FAR = {  # what moves, up or down, where distributions are compared
     "tokens": "vector of a last hidden token, in the mean,",
 }
 UNITS = {kind: "1 − cos" if kind in DISTANCES else "nats" for kind in KINDS}
-SAID = {kind: f"{'distance of the ' if kind in DISTANCES else ''}{MOVES[kind]} ({UNITS[kind]})" for kind in KINDS}
 IN_WORDS = {kind: f"({UNITS[kind]})" if kind in DISTANCES else UNITS[kind] for kind in KINDS}  # behind a number
 ROWS = 16  # of logits whose loss is taken at once
 MASKED, POSITIONS = 0.15, 1 << 24  # as in the study `importance`
